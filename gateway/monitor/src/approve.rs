@@ -70,12 +70,12 @@ impl Consent {
     }
 }
 
-/// What came of a question.
+/// The outcome of a question.
 #[derive(Debug)]
 pub enum Answered {
-    /// The person said yes, and what is to be kept of that.
+    /// The person said yes; the second value is the rule that is kept for later calls.
     Yes(Consent, Kept),
-    /// The person said no, and why if they told it.
+    /// The person said no; the reason is present if they gave one.
     No(Option<String>),
     /// The person went away.
     Withdrawn,

@@ -102,11 +102,11 @@ pub struct Pending {
 #[must_use]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Outcome {
-    /// It may run.
+    /// The call may run.
     Granted(Grant),
     /// A person decides.
     Ask(Pending),
-    /// It does not run.
+    /// The call does not run.
     Refused,
 }
 

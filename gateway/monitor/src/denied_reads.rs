@@ -1,4 +1,4 @@
-//! What a command that failed may have met without a layer that sees it: reads that are denied.
+//! Denied reads that may be why a command failed, where no layer saw the refusal.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn denied(judged: &Judged, settings: &SandboxSettings) -> Option<String> {
     })?;
     let (pattern, origin) = rule;
     let (path, place) = (one_line(&path), one_line(&place_of(pattern, origin)));
-    // What a person refused is not lifted by a line like this one.
+    // A denial that a person wrote gets no hint about how to lift it.
     let remedy = match origin.layer {
         Layer::Builtin => allowing(pattern),
         _ => String::new(),

@@ -74,9 +74,9 @@ pub struct Gateway {
     hooked: hooked::Hooked,
     quotas: quotas::Quotas,
     tasks: Live,
-    /// It stays as long as the tasks of its sessions.
+    /// True if the gateway stays as long as the tasks of its sessions.
     keeps_tasks: bool,
-    /// What waits until the kernel has taken down what kept commands apart.
+    /// Waits for the kernel, which removes the namespaces of ended commands.
     remains: Mutex<Vec<JoinHandle<()>>>,
     /// Of a gateway that stays: when it looked last for temporary directories that others left behind.
     swept: Option<Due>,
@@ -347,7 +347,7 @@ impl Gateway {
         // Nobody learns of the end before it is recorded.
         let stopped = self.tasks.find(&receipt.id).ok().and_then(|ways| ways.stopping.reason());
         tasks::ended(task, (&execution, stopped), concluded.as_ref().err());
-        // What it wrote is told even if its end cannot be recorded.
+        // Output of the command is sent even if its end cannot be recorded.
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing
         }

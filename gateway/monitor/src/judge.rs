@@ -97,11 +97,11 @@ impl Judged {
         )
     }
 
-    /// Says why a rule that a person wrote does not let the call run.
+    /// Checks whether a rule that a person wrote lets the call run.
     ///
     /// # Errors
     ///
-    /// It does not, and the text says why.
+    /// The rule does not let it run; the text says why.
     pub fn allowed_with(&self, scene: &Scene, rule: &str) -> Result<(), String> {
         stockade_propose::allowed_with(&scene.snapshot.rules, &self.call(), &self.facts, rule)
     }
@@ -134,7 +134,7 @@ pub struct Asked<'a> {
     pub context: &'a Context,
     /// The way in which its hooks are heard.
     pub hooks: Hooks,
-    /// Who runs it.
+    /// The runner of the call.
     pub runner: Runner,
 }
 

@@ -19,7 +19,7 @@ struct Processes {
     zygote: Option<LauncherZygote>,
 }
 
-/// What the calls of this process are for.
+/// The purpose of the calls of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Commands are judged.

@@ -1,4 +1,4 @@
-//! What happened as records of the log.
+//! Records of the log, made from what happened.
 
 pub mod failed;
 
@@ -27,14 +27,14 @@ use crate::view;
 use stockade_base::hex;
 use stockade_base::signals::signal_name;
 
-/// What a decision record says besides the verdict.
+/// The content of a decision record besides the verdict.
 #[derive(Debug)]
 pub struct Circumstances<'a> {
-    /// Who called, as the kernel tells it.
+    /// The caller, as the kernel reports it.
     pub caller: Caller,
     /// Name of the tool.
     pub tool: &'a str,
-    /// What came with the call.
+    /// The context that came with the call.
     pub context: &'a Context,
     /// Standard input is passed on.
     pub stdin: bool,
@@ -46,11 +46,11 @@ pub struct Circumstances<'a> {
     pub pty: bool,
     /// Unconfined.
     pub unsandboxed: bool,
-    /// What the agent says it is for.
+    /// Purpose of the command, in the agent's words.
     pub description: Option<String>,
     /// Identity of the call, as the front end has it.
     pub call_id: Option<&'a str>,
-    /// Who would run it.
+    /// Process that would run the call, if any.
     pub runs: Runs,
 }
 

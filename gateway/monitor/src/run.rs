@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a command is waited for after it was stopped, before its watchers are killed.
 const OVERDUE: Duration = GRACE.saturating_add(sandbox::Stopper::LONGEST);
 
-/// What a front end and a running command say to each other.
+/// Channels between a front end and a running command.
 #[derive(Debug)]
 pub struct Lines {
     /// Output goes here.
@@ -66,9 +66,9 @@ pub struct Manner {
     pub kept: Kept,
     /// How much its session keeps; none without one.
     pub budget: Option<Arc<Budget>>,
-    /// What the command has with others of its session.
+    /// Loopback interface that the command shares with others of its session.
     pub loopback: Option<Arc<sandbox::Loopback>>,
-    /// What of the settings grants it nothing, for people.
+    /// Settings that grant the command nothing, described for people.
     pub withheld: Vec<String>,
 }
 
@@ -112,11 +112,11 @@ pub struct Execution {
     pub violations: Vec<sandbox::Violation>,
     /// Names of the processes that it left running, which were ended with it.
     pub left: Vec<String>,
-    /// What it wrote.
+    /// Output of the command.
     pub output: Output,
-    /// What was enforced.
+    /// Restrictions that were enforced.
     pub enforced: sandbox::Enforced,
-    /// What of the settings granted it nothing, for people.
+    /// Settings that granted the command nothing, described for people.
     pub withheld: Vec<String>,
     /// The time limit passed.
     pub timed_out: bool,
@@ -128,13 +128,13 @@ pub struct Execution {
     pub took: Duration,
     /// Output that the front end has not got yet.
     pub unsent: Vec<Event>,
-    /// What became of its connections.
+    /// Outcome of its connections.
     pub network: Report,
-    /// What is left of its confinement: nothing that runs.
+    /// Remains of its confinement: nothing that runs.
     pub remains: Remains,
 }
 
-/// What kept a command apart, on its way out. Dropping it waits for the rest of that way.
+/// Confinement of a command that is being removed. A drop waits until the removal is complete.
 #[derive(Debug, Default)]
 pub struct Remains(Option<sandbox::Child>);
 
@@ -297,7 +297,7 @@ fn seen(ending: Option<sandbox::Ending>, gone: bool) -> (Vec<sandbox::Violation>
     (violations, left)
 }
 
-/// What is told of a command whose watchers went away, or hung and were killed.
+/// Returns the violation for a command whose watchers exited, or hung and were killed.
 fn unwatched(were_killed: bool) -> sandbox::Violation {
     let how = match were_killed {
         true => "they did not stop it in time and were killed",

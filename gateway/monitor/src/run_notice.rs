@@ -15,7 +15,7 @@ use crate::protocol::words::one_line;
 use crate::run::Execution;
 use crate::violation_help::{self, Around};
 
-/// What a shell returns for a child that a signal ended is this and the signal's number (`bash(1)`).
+/// A shell returns this plus the signal's number for a child that a signal ended (`bash(1)`).
 const SHELL_SIGNAL: i32 = 128;
 
 /// The rule of a write outside of what is writable, where programs try several places.
@@ -99,7 +99,7 @@ fn met(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
 }
 
 /// Returns how likely a refusal is why a command failed, the likeliest least; those that are equal stay in the order of time.
-/// What waits for a person comes first.
+/// A violation that waits for a person comes first.
 fn rank(found: &Violation, judged: &Judged) -> u8 {
     let is_outside = found.rule == OUTSIDE;
     match found.kind.as_str() {
@@ -125,7 +125,7 @@ pub fn around(judged: &Judged) -> Around<'_> {
 fn matters(found: &Violation, judged: &Judged) -> bool {
     match found.kind.as_str() {
         "write" => is_named(&found.object, judged) || !is_tried(&found.object, judged),
-        // Who only wants the name of this machine looks that up as well. One command alone would have failed.
+        // Programs that only want the name of this machine look that up as well. One command alone would have failed.
         "network" if found.object.ends_with(violation_help::NAME_SERVICE) => {
             judged.tree.as_ref().is_none_or(|tree| tree.commands().len() > 1)
         }

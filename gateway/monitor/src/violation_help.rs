@@ -25,7 +25,7 @@ const LINK: &str = "builtin: symbolic link to ";
 /// How an address ends at which names of hosts are looked up.
 pub const NAME_SERVICE: &str = ":53";
 
-/// What would allow an act.
+/// The change or advice that would allow an act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Remedy {
     /// This change of the settings.
@@ -34,11 +34,11 @@ enum Remedy {
         change: &'static str,
         /// Dotted key.
         setting: String,
-        /// What to put there, or to take away.
+        /// Value to add, remove or set.
         value: Value,
         /// The lowest layer that may hold it.
         layer: String,
-        /// What has to be done before it has an effect.
+        /// Step that must be taken before the change has an effect.
         first: Option<&'static str>,
     },
     /// Nothing, and why.
@@ -47,7 +47,7 @@ enum Remedy {
     Instead(String),
 }
 
-/// What nobody is to make writable as a whole.
+/// Directories that must not become writable as a whole.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
     /// Home directory.
@@ -290,7 +290,7 @@ fn allow_with(paths: Value, first: Option<&'static str>) -> Remedy {
     }
 }
 
-/// What a link would have to lead to: the directory around it, where that holds little enough.
+/// Returns the rule for the target of a link: the directory around it, if it contains few enough files.
 fn link(rule: &str, around: Around<'_>) -> Remedy {
     let target = Path::new(rule.strip_prefix(LINK).unwrap_or_default());
     let others = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"];

@@ -23,7 +23,7 @@ use stockade_base::hex;
 /// How long a person may think about a question of their agent.
 const LASTS: Duration = Duration::from_secs(10 * 60);
 
-/// That the person of an agent said yes to a command; only [`take`] makes one.
+/// Proof that the person of an agent said yes to a command; only [`take`] makes one.
 #[derive(Debug)]
 #[must_use]
 pub struct Agreed(());
@@ -37,9 +37,9 @@ pub struct Asked<'a> {
     pub cwd: &'a Path,
     /// The number of the question, where the line that runs has one.
     pub number: Option<&'a str>,
-    /// What the yes would be about ([`super::named::digest`]).
+    /// Digest of everything that the yes would cover ([`super::named::digest`]).
     pub about: [u8; 32],
-    /// Which changes of files that a builder outside of the sandbox executes; none where they do not count.
+    /// Digest of the changes in files that a builder outside of the sandbox executes; none where they do not count.
     pub changes: Option<[u8; 32]>,
 }
 
@@ -193,7 +193,7 @@ mod tests {
         note(state, asked("make"), me).unwrap();
         forget(state, me);
         assert!(take(state, asked("make"), me).is_none());
-        // What a builder executes is what the person was shown, where that counts.
+        // The changes that a builder executes must be the ones that the person was shown, where they count.
         let (one, other) = (Some([1; 32]), Some([2; 32]));
         for (noted, taken, counts) in
             [(one, one, true), (one, None, true), (one, other, false), (None, one, false)]

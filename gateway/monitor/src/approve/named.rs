@@ -1,4 +1,4 @@
-//! What a yes was given to besides the text: the settings that counted, and the files that the text names.
+//! The facts that a yes covers besides the text: the settings that counted, and the files that the text names.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,7 +22,7 @@ const MOST: usize = 1 << 16;
 /// Longest file of which the content counts, and all of them together; of others the kernel's times do.
 const LONGEST: u64 = 4 << 20;
 const LONGEST_SUM: u64 = 32 << 20;
-/// What stands between words in a text.
+/// Characters that separate words in a text.
 const BETWEEN: &[char] =
     &['\'', '"', '`', '=', ':', ',', ';', '&', '|', '<', '>', '(', ')', '{', '}', '$', '\\'];
 

@@ -33,7 +33,7 @@ struct Look<'a> {
 #[derive(Clone, Copy)]
 enum Counts {
     All,
-    /// What tools execute by its name.
+    /// Entries that tools execute because of their names.
     Executed,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn add(
     let is_own = |path: &PathBuf| OF_RUNS.iter().any(|it| path.starts_with(it));
     let executed = judged.tree.as_ref().map(executed_by);
     if executed == Some(Executed::Any) || named.iter().any(is_own) {
-        // What a text finds there may be a link to the rest of it.
+        // Entries that the text finds there may be links to the rest of the session's directory.
         let session = scene.session.as_deref();
         let own = session.map(|it| Temporary::of_session(&scene.state, it));
         own.map_or(Some(()), |own| look.tree(&own, Counts::All))?;

@@ -112,7 +112,7 @@ impl Gateway {
         if hooks::matching(&settings.hooks, event, call.subject).is_empty() {
             return Ok(Report::default());
         }
-        // What could not be recorded does not run.
+        // A hook that could not be recorded does not run.
         let log = self.log.log().await?;
         let around = hooks::Around { scene, scanner: &self.scanner };
         let ran = hooks::run(around, &self.means(), event, call, (further, &[])).await?;

@@ -23,7 +23,7 @@ use crate::temporary::Temporary;
 use crate::{response, view, worker};
 use stockade_wire::conversation::{Conversation, PendingQuestion};
 
-/// What is told of a yes that does not count.
+/// Message for a yes that does not count.
 const CHANGED: &str = "settings, links or files changed while the question was open, so the answer is void; run the command again";
 
 /// A call as it was judged and recorded.
@@ -48,11 +48,11 @@ pub(super) struct Going {
 /// The effect of a yes after the call was judged once more.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Counted {
-    /// It answers this question, the first one or a new one about the same.
+    /// The yes answers this question, the first one or a new one about the same call.
     Asked(Case, Pending),
     /// Nobody has to be asked any more.
     Granted(Going),
-    /// It does not count, and nothing runs.
+    /// The yes does not count, and nothing runs.
     Over(RunOutcome),
 }
 
@@ -116,7 +116,7 @@ impl Gateway {
         let question = approve::question(&case.view, &call.command.text, about, (&places, session));
         let (log, control) = (call.log, &mut conversation.control);
         let answered = match agreed {
-            // That was before the call came.
+            // This yes was given before the call came.
             Some(agreed) => approve::agreed(log, &question, agreed),
             None => {
                 let tried = |rule: &str| case.judged.allowed_with(&case.scene, rule);

@@ -1,4 +1,4 @@
-//! Who called, while that is being looked up: a call is judged meanwhile, and waits for it before anything is recorded.
+//! Lookup of the caller: a call is judged meanwhile, and waits for the result before anything is recorded.
 
 use std::sync::Arc;
 

@@ -93,7 +93,7 @@ impl Gateway {
             let event = (HookEvent::ConfigChange, &further);
             let said = self.tell(&before, event, &call, (caller.clone(), None, None)).await?;
             told.extend(said.notices);
-            // What is managed counts whatever a hook says.
+            // Changes of managed settings count even if a hook denies them.
             let outcome = said.outcome.filter(|it| it.verdict == HookVerdict::Deny);
             if let Some(outcome) = outcome.filter(|_| change.layer != Layer::Policy) {
                 put_back(&mut texts, &old.texts, &change);

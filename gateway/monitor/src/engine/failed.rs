@@ -13,11 +13,11 @@ use crate::records::{self, failed::Failed};
 use crate::response;
 use crate::{judge, settings};
 
-/// What was asked for, as far as the record of a failure tells it.
+/// The request, as far as the record of a failure shows it.
 #[derive(Debug)]
 pub(super) struct Asked {
     failed: Failed,
-    /// A decision is on disk: what fails from here on belongs to it.
+    /// True if a decision is on disk: a failure from here on belongs to that decision.
     pub(super) is_decided: bool,
 }
 
@@ -86,7 +86,7 @@ impl Gateway {
         asked: Asked,
         failure: Failure,
     ) -> Failure {
-        // What the log could not take is counted beside it.
+        // Failures that the log could not take are counted separately.
         if asked.is_decided || failure.code == Code::AuditUnavailable {
             return failure;
         }

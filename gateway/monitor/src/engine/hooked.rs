@@ -59,7 +59,7 @@ impl Gateway {
             return Ok(());
         }
         let counts = match (request.context.door.as_str(), &request.command) {
-            // What starts it runs unconfined, and could name any session by `--session` alone.
+            // The caller of `run` is unconfined, and could name any session with `--session` anyway.
             (RUN, _) => true,
             (SHELL, CommandText::Shell(command)) if self.sessions.is_some() => {
                 let (what, pid) = (what(&name, command), caller.pid);

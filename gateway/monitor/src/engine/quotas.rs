@@ -1,4 +1,4 @@
-//! What one session of a gateway that stays may have at once: commands, background tasks, and output on the disk.
+//! Quotas of one session of a gateway that stays: commands and background tasks at once, and output on the disk.
 //!
 //! A call takes its place before it is judged and leaves it at its end, so that no two calls take the last one.
 

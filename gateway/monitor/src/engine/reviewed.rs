@@ -1,4 +1,4 @@
-//! What is kept for the look of a person at what commands and agents changed.
+//! Records of what commands and agents changed, kept for a person's review.
 
 use super::Gateway;
 use crate::audit::{Log, Receipt};

@@ -46,7 +46,7 @@ impl Gateway {
             view.tasks = self.tasks.count_ending_with(&session);
         }
         self.close_session(&session).await;
-        // Who closes it finds its tasks ended; one that hangs is not waited for any longer.
+        // Callers that close a session find its tasks ended; a task that hangs is not waited for any longer.
         let until = Instant::now() + LONGEST_END;
         while self.tasks.count_ending_with(&session) > 0 && Instant::now() < until {
             tokio::time::sleep(LOOK).await;

@@ -48,7 +48,7 @@ impl Default for Sessions {
 
 #[derive(Debug, Clone)]
 pub(super) struct Session {
-    /// What the hooks said at its beginning; a further call waits for it.
+    /// Result of the hooks at the beginning of the session; a further call waits for it.
     start: Arc<OnceCell<EventView>>,
     pub(super) caller: Calling,
     pub(super) cwd: String,
@@ -68,9 +68,9 @@ pub(super) struct Agent {
     pub(super) process: Process,
     /// When its last call came, in milliseconds since 1970.
     called_ms: u64,
-    /// It outlived a call by so long that it is no helper which hands calls on.
+    /// True if the process outlived a call by so long that it is no helper which hands calls on.
     pub(super) is_known: bool,
-    /// It made more than one call. The end of a program that only hands one on says nothing.
+    /// True if the process made more than one call. The end of a program that only hands one on says nothing.
     calls_again: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::records::{self, Circumstances};
 use crate::request::Command;
 use crate::{dry_run, plan, response, view};
 
-/// What a command gets, which another thread finds while its text is read.
+/// Plan of what a command gets, which another thread makes while the text is read.
 pub(super) type Beside = JoinHandle<Option<Ahead>>;
 
 /// Says whether what a command gets can be found before it is judged: no hook runs first that may change it.
@@ -45,7 +45,7 @@ impl Gateway {
         caller: Calling,
         request: CheckRequest,
     ) -> Result<DecisionView, Failure> {
-        // What is only tried leaves no record.
+        // A call that is only tried leaves no record.
         if !request.record {
             return self.judged_for(&caller, request).await;
         }
@@ -73,7 +73,7 @@ impl Gateway {
             return Err(failure);
         }
         self.log.is_writable().await?;
-        // What is only tried begins no session and notices no change.
+        // A call that is only tried begins no session and notices no change.
         if request.record && request.case.is_none() {
             begun = self.begin(caller, &request.cwd, &request.context).await;
             let sandbox = scene.sandbox;
@@ -104,7 +104,7 @@ impl Gateway {
         let judged = judged?;
         self.keep_named(agent?, &request, &judged);
         let pid = caller.pid;
-        // What could not be recorded is not judged either.
+        // A call that could not be recorded is not judged either.
         drop(self.log.log().await?);
         if request.record {
             let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
@@ -207,7 +207,7 @@ impl Gateway {
         let scene = self.settled(caller, found, &request.context).await?;
         self.may_decide(&scene)?;
         roots::remember(&self.places.state, &scene.place);
-        // What was found for other settings than those that count is of no use.
+        // A plan for settings other than those that count is of no use.
         let beside = beside.filter(|_| scene.snapshot.sha256 == sha256);
         // Whether a person is there to answer is seen when a question comes up.
         Ok((Scene { interactive: true, ..scene }, beside))

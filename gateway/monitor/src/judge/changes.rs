@@ -1,4 +1,4 @@
-//! What changed of the files that a builder outside of the sandbox would execute.
+//! Changes in the files that a builder outside of the sandbox would execute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -65,7 +65,7 @@ impl<'a> PreToolHooks<'a> {
     ///
     /// A yes has the weight of a PreToolUse hook's yes: rules, protected paths and what is not understood still ask.
     pub(super) async fn answers(&mut self, verdict: &Verdict) -> Result<bool, Failure> {
-        // What nobody can be asked is a refusal already, but no rule's.
+        // A question that nobody can be asked is a refusal already, but no rule made it one.
         let asks = verdict.decision == Decision::Ask || verdict.code == "no_person";
         if !asks {
             return Ok(false);

@@ -15,10 +15,10 @@ use crate::audit::{self, Log, Receipt};
 use crate::protocol::errors::Failure;
 use crate::settings::Snapshot;
 
-/// What such a request asked for.
+/// The content of a request that failed before the decision.
 #[derive(Debug)]
 pub struct Failed {
-    /// What the front end says of itself.
+    /// The front end's description of itself.
     pub agent: Agent,
     /// Name of the tool.
     pub tool: String,

@@ -43,7 +43,7 @@ fn is_socket(path: &Path) -> bool {
         HIDDEN.iter().filter(|directory| path.starts_with(directory)).max_by_key(|it| it.len());
     let Some(mut start) = around.map(PathBuf::from) else { return false };
     let Ok(mut inside) = path.strip_prefix(&start).map(Path::to_path_buf) else { return false };
-    // That of each user is a file system of its own.
+    // The directory of each user is a file system of its own.
     if start.ends_with("user")
         && let Some(user) = inside.iter().next().map(PathBuf::from)
     {

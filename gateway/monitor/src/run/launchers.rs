@@ -141,7 +141,7 @@ impl Launchers {
         let ready = self.ready.lock().ok().and_then(|mut ready| oldest(&mut ready));
         match ready {
             Some(Progress::Forked(launcher)) => return Ok(launcher),
-            // What it failed for may be over.
+            // The cause of a failed start may be over, so a failure here starts another launcher.
             Some(Progress::Starting(starting)) => {
                 if let Ok(Ok(launcher)) = starting.await {
                     return Ok(launcher);

@@ -1,4 +1,4 @@
-//! What a command wrote: counted, digested, kept whole in a file when it is long, and shortened for people.
+//! Output of a command: counted, digested, kept whole in a file when it is long, and shortened for people.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,10 +17,10 @@ use stockade_scene::limits::Kept;
 /// Bytes that are kept of each stream: a short one gets a keyed digest, which needs its bytes.
 pub const SHORT_BYTES: usize = 1 << 10;
 
-/// What is told of a command that was stopped for its output.
+/// Message for a command that was stopped because of its output.
 const STOPPED: &str = ", so the command was stopped";
 
-/// What one stream carried.
+/// Content that one stream carried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
     /// Which stream.
@@ -52,7 +52,7 @@ pub struct Output {
     pub streams: [Carried; 2],
 }
 
-/// What one stream carried so far.
+/// Content that one stream has carried so far.
 #[derive(Debug, Default)]
 struct Counted {
     bytes: u64,
@@ -88,7 +88,7 @@ pub struct Collector {
     streams: [Counted; 2],
     spill: Option<(PathBuf, File)>,
     spilled: u64,
-    /// What all commands of the session keep together.
+    /// Budget for the output that all commands of the session keep together.
     budget: Option<Arc<Budget>>,
     /// The session has no room for more.
     is_full: bool,

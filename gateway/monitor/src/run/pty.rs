@@ -11,7 +11,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::watched::watched;
 
-/// What ends an input at a terminal that names nothing else: Ctrl-D (termios(3)).
+/// The byte that ends input at a terminal unless the terminal names another one: Ctrl-D (termios(3)).
 const END_OF_INPUT: u8 = 4;
 
 /// The end of a command's terminal that the gateway holds: what is written here is typed, what is read here is shown.

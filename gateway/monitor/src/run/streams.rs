@@ -1,4 +1,4 @@
-//! What goes into a command and what comes out of it, through pipes or a terminal.
+//! Input and output of a command, through pipes or a terminal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Inlet {
     way: Way,
-    /// What was taken and has not gone in yet.
+    /// Bytes that were taken and have not been written yet.
     waiting: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! What would allow a write outside of the writable directories.
+//! Rules that would allow a write outside of the writable directories.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use stockade_sandbox::Violation;
 
 use super::{Around, Remedy, allow_write};
 
-/// What would have to be writable: as little as does, and never what holds the home directory or the project.
+/// Returns the smallest path that must be writable, never one that contains the home directory or the project.
 pub(super) fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
     let path = Path::new(&found.object);
     let own = ["/proc", "/sys", "/dev", "/run"];
@@ -17,7 +17,7 @@ pub(super) fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
     let there = path.symlink_metadata();
     let is_passing = path.file_name().is_some_and(|name| is_passing(&name.to_string_lossy()));
     let (writable, first) = match (found.call.as_str(), &there, directory) {
-        // What is there can be opened by a rule of its own.
+        // An existing file can be opened by a rule of its own.
         ("open" | "truncate", Ok(there), _) if there.is_file() => (path, None),
         ("open", Err(_), Some(directory)) => (directory, None),
         // A rule for what is not there grants nothing.
