@@ -76,7 +76,7 @@ pub struct Gateway {
     tasks: Live,
     /// True if the gateway stays as long as the tasks of its sessions.
     keeps_tasks: bool,
-    /// Waits for the kernel, which removes the namespaces of ended commands.
+    /// Tasks that wait until the kernel has removed the namespaces of ended commands.
     remains: Mutex<Vec<JoinHandle<()>>>,
     /// Of a gateway that stays: when it looked last for temporary directories that others left behind.
     swept: Option<Due>,

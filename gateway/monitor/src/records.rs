@@ -50,7 +50,7 @@ pub struct Circumstances<'a> {
     pub description: Option<String>,
     /// Identity of the call, as the front end has it.
     pub call_id: Option<&'a str>,
-    /// Process that would run the call, if any.
+    /// Runner of the call: the gateway, the caller or nobody.
     pub runs: Runs,
 }
 

@@ -66,7 +66,7 @@ pub struct Manner {
     pub kept: Kept,
     /// How much its session keeps; none without one.
     pub budget: Option<Arc<Budget>>,
-    /// Loopback interface that the command shares with others of its session.
+    /// Loopback that the command shares with others of its session.
     pub loopback: Option<Arc<sandbox::Loopback>>,
     /// Settings that grant the command nothing, described for people.
     pub withheld: Vec<String>,

@@ -86,7 +86,7 @@ impl Gateway {
         asked: Asked,
         failure: Failure,
     ) -> Failure {
-        // Failures that the log could not take are counted separately.
+        // Failures that the log could not take are counted beside it.
         if asked.is_decided || failure.code == Code::AuditUnavailable {
             return failure;
         }

@@ -96,7 +96,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &take(7, "first")));
         assert!(!Arc::ptr_eq(&first, &take(8, "first")), "it is another caller's");
         let second = take(7, "second");
-        // The first loopback was used after the other two.
+        // The first loopback is used after the other two.
         take(7, "first");
         for number in 0..MOST_LOOPBACKS - 1 {
             take(9, &number.to_string());
