@@ -84,11 +84,11 @@ pub fn homes(place: &Place) -> impl Iterator<Item = &PathBuf> {
     std::iter::once(&place.home).chain(&place.homes)
 }
 
-/// What nothing makes writable.
+/// Path that nothing makes writable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
     pub path: PathBuf,
-    /// It is one file, and no tree.
+    /// True if the path is one file, and no tree.
     pub is_file: bool,
 }
 
@@ -139,7 +139,7 @@ pub fn check(
 /// Returns the directories in which commands may write, or might before; blocks on the file system.
 pub fn of(place: &Place, places: &Places) -> Vec<PathBuf> {
     let mut regions = remembered(&places.state);
-    // What nothing opens is refused where it would be opened.
+    // A path that nothing makes writable is refused where it would be opened.
     regions.extend(place.regions().into_iter().filter(|it| closed(it, place, &[]).is_none()));
     regions
 }
@@ -159,7 +159,7 @@ fn check_given(
     given.extend(added.map(|(it, real)| ("additional directory", it.as_str(), real.as_path())));
     for (what, text, real) in given {
         let way = names.way(Path::new(text), Path::new("/"));
-        // Who changes it between two looks could show a link to one of them alone.
+        // A process that changes it between two looks could show a link to one of them alone.
         if way.real() != real {
             let text = text.escape_debug();
             let message = format!("the {what} `{text}` changed while it was resolved");

@@ -58,7 +58,7 @@ impl Elsewhere {
         let mut found = Elsewhere::default();
         for (variable, value) in of_caller.chain(of_command) {
             for (_, file) in known().renamed.iter().filter(|(name, _)| *name == variable) {
-                // It is one name: with more parts it means nothing to who reads it.
+                // The value is one name: with more parts it means nothing to the program that reads it.
                 let homes = std::iter::once(&place.home).chain(&place.homes);
                 let there = homes.map(|home| (*file, home.join(value)));
                 found.moved.extend(there.filter(|(_, path)| !value.is_empty() && path.is_file()));

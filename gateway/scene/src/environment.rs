@@ -41,7 +41,7 @@ pub struct Environment {
     pub set: Vec<String>,
 }
 
-/// What goes into an environment besides the caller's variables.
+/// Inputs of an environment besides the caller's variables.
 #[derive(Debug, Clone, Copy)]
 pub struct Additions<'a> {
     /// `env` of the settings.

@@ -29,7 +29,7 @@ pub struct Place {
     pub roots: Vec<PathBuf>,
     /// Home directory of the caller.
     pub home: PathBuf,
-    /// That of the password database where it is another one.
+    /// Home directory in the password database, where it is another one.
     pub homes: Vec<PathBuf>,
     /// Directories that the call adds.
     pub additional: Vec<PathBuf>,

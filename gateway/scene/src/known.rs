@@ -1,5 +1,5 @@
-//! What the names of programs lead to. A name counts only for a file that commands cannot change, so each is looked for
-//! as the shell that runs the text would look for it.
+//! Finds the files that the names of programs lead to. A name counts only for a file that commands cannot change, so
+//! each is looked for as the shell that runs the text would look for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::regions::Regions;
 use crate::scene::Scene;
 use crate::shell;
 
-/// What is found out about the programs of a text.
+/// Findings about the programs of a text.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// What a decision may not believe if the text runs unconfined.
+    /// Doubts that apply if the text runs unconfined.
     pub outside: Doubts,
-    /// The same if it runs as its sandbox says.
+    /// Doubts that apply if the text runs as its sandbox says.
     pub inside: Doubts,
-    /// What an unconfined text does not get, one line each.
+    /// Programs that an unconfined text does not get, one line each.
     pub notices: Vec<String>,
 }
 

@@ -30,9 +30,9 @@ pub struct Regions {
 /// A search path, as an unconfined program gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Search {
-    /// What is left of it.
+    /// Search path that is left.
     pub kept: String,
-    /// What was taken out.
+    /// Entries that were taken out.
     pub dropped: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Regions {
     /// Returns the regions of a call; blocks on the file system. The settings have every path absolute.
     pub fn of(place: &Place, sandbox: &SandboxSettings, state: &Path) -> Regions {
         let mut found: Vec<PathBuf> = place.additional.clone();
-        // What is too wide is not writable.
+        // A project that is too wide is not writable.
         found.extend((!place.project_is_too_wide()).then(|| place.project.clone()));
         // Calls of a project around wrote there.
         found.extend(place.roots.iter().cloned());

@@ -28,7 +28,7 @@ pub struct Command {
     pub timeout: Option<Duration>,
     /// The size of the terminal that it gets, if it gets one.
     pub terminal: Option<sandbox::Window>,
-    /// It is the file worker, which needs no network.
+    /// True for the file worker, which needs no network.
     pub is_worker: bool,
     /// Without a time limit it may run for ever.
     is_endless: bool,

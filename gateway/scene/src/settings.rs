@@ -31,7 +31,7 @@ pub struct Sources<'a> {
     pub place: &'a Place,
     /// Where commands may write, or might before.
     pub regions: &'a [PathBuf],
-    /// What came with the call.
+    /// Context of the call.
     pub context: &'a Context,
 }
 
@@ -40,7 +40,7 @@ pub struct Sources<'a> {
 pub struct Snapshot {
     /// The merged rules.
     pub rules: Rules,
-    /// What to tell about the files, one line each.
+    /// Warnings about the files, one line each.
     pub warnings: Vec<String>,
     /// Digest over layer, name, trust and content of every text, in order.
     pub sha256: String,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use stockade_parser::json::view::View;
 use stockade_parser::tables::{Table, view};
 
-/// What `policies/paths/toolchains.jsonc` says.
+/// Content of `policies/paths/toolchains.jsonc`.
 #[derive(Debug, Default)]
 pub struct Known {
     /// Folders of the home directory.

@@ -33,9 +33,9 @@ const LONGEST_INDEX: u64 = 64 << 20;
 /// A git directory that was found.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
-    /// What belongs to this working tree alone.
+    /// Directory of this working tree alone.
     pub(super) git: PathBuf,
-    /// What all working trees share, the configuration among it.
+    /// Directory that all working trees share, with the configuration.
     pub(super) common: PathBuf,
     /// Where it was found: the root of the working tree, if it has one.
     pub(super) tree: PathBuf,
@@ -43,9 +43,9 @@ pub(super) struct Found {
 
 /// Looks at repositories.
 struct Look {
-    /// What the working trees of the project share.
+    /// Directory that the working trees of the project share.
     own: Option<PathBuf>,
-    /// What was found for a directory in which the search began.
+    /// Findings by directory in which the search began.
     known: HashMap<PathBuf, Repository>,
     submodules: usize,
 }

@@ -11,7 +11,7 @@ use stockade_wire::errors::{Code, Failure};
 
 /// Largest settings file in bytes.
 const MAX_BYTES: u64 = 16 << 20;
-/// What some editors put in front of UTF-8 text; it is not part of the settings.
+/// Mark that some editors put in front of UTF-8 text; it is not part of the settings.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Most drop-in files in a managed directory.
 const MAX_DROP_INS: usize = 1_000;

@@ -137,7 +137,7 @@ fn a_local_file_is_trusted_for_the_content_that_was_seen_and_no_index_changes_th
     let index = b"DIRC\0\0\0\x02..\0.stockade/settings.local.json\0";
     case.folder.write("project/.git/index", index);
     assert_eq!(case.files(), [(Layer::Local, name.into(), false)]);
-    // What a confined `git read-tree --empty` and `rm .git/index` leave.
+    // A confined `git read-tree --empty` and `rm .git/index` leave these states.
     case.folder.write("project/.git/index", b"DIRC\0\0\0\x02\0\0\0\0");
     assert_eq!(case.files(), [(Layer::Local, name.into(), false)]);
     std::fs::remove_file(case.folder.path().join("project/.git/index")).unwrap();

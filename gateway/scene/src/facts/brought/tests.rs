@@ -63,7 +63,7 @@ fn what_git_would_write_is_found_in_loose_objects_and_in_packs() {
         assert_eq!(told(root, merge.clone()), ALL, "{more}");
         let picked = TreeChange::Between(b"side^".to_vec(), b"side".to_vec());
         assert_eq!(told(root, picked), ALL, "{more}");
-        // What was merged already is not written again.
+        // A commit that was merged already is not written again.
         shell(root, "git merge -q --no-edit side; echo x >> .npmrc; git commit -qam four");
         assert_eq!(told(root, merge), [""; 0], "{more}");
         assert_eq!(told(root, to("side")), [".npmrc"], "{more}");

@@ -27,7 +27,7 @@ fn place(folder: &Folder) -> Place {
     Place { cwd: root.clone(), session: None, project: root, roots, home, homes, additional }
 }
 
-/// What is said of each path: from there upwards, or of the path itself behind `@`.
+/// Returns the finding about a path: from there upwards, or about the path itself behind `@`.
 fn told(folder: &Folder, path: &str) -> String {
     let place = place(folder);
     let sought = match path.strip_prefix('@') {
