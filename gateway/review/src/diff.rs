@@ -12,7 +12,7 @@ pub enum Line<'a> {
     Same(&'a str),
     Gone(&'a str),
     New(&'a str),
-    /// What follows begins with these lines of the two texts, from 1.
+    /// The next lines begin at these lines of the two texts, from 1.
     At(usize, usize),
 }
 

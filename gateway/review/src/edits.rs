@@ -1,4 +1,4 @@
-//! What the file tools of agents are about to write.
+//! Writes that the file tools of agents are about to make.
 
 use std::path::{Path, PathBuf};
 

@@ -28,14 +28,14 @@ pub struct Journal {
     file: Option<File>,
 }
 
-/// Whose journal it is.
+/// Decision and project of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub decision: String,
     pub project: PathBuf,
 }
 
-/// What was read of a journal.
+/// Content that was read of a journal.
 #[derive(Debug)]
 pub struct Told {
     pub head: Option<Head>,

@@ -1,4 +1,5 @@
-//! What waits for a person's look: each file with what it held before the first change since the last look, and who changed it.
+//! Files that wait for a person's look: each with its state before the first change since the last look, and who
+//! changed it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -46,7 +47,7 @@ pub struct Ledger {
     /// Where each file is, as long as there are as many.
     #[serde(skip)]
     places: HashMap<OsString, usize>,
-    /// What was told of now.
+    /// Files that were told of now.
     #[serde(skip)]
     fresh: BTreeSet<OsString>,
 }
@@ -55,7 +56,7 @@ pub struct Ledger {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     path: OsString,
-    /// What it held before the first change, or at the last look.
+    /// State before the first change, or at the last look.
     pub before: Held,
     /// When that was, in milliseconds since 1970.
     pub since: u64,
@@ -198,7 +199,7 @@ impl Ledger {
         };
         entry.pending_until = entry.pending_until.max(pending_until);
         entry.add(writer);
-        // What a person has looked at counts, whatever was there before; else what was there first.
+        // A state that a person has looked at counts, whatever was there before; else the first one.
         if entry.looked_at.is_none() && at < entry.since {
             entry.since = at;
             entry.before = held.clone();

@@ -1,7 +1,7 @@
-//! What commands and agents changed of the files that a person's own tools execute, until the person has looked at it.
+//! Changes by commands and agents to files that a person's own tools execute, until the person has looked at them.
 //!
 //! Pid 1 of each confined run writes a journal ([`stockade_sandbox::read_journal`]); when the run is over, its entries go into
-//! the ledger. Both lie in the state directory, which no command sees. A commit changes nothing here.
+//! the ledger. Both are in the state directory, which no command sees. A commit changes nothing here.
 //!
 //! Reads the files of the project that tools of a person execute; writes the ledger and its journals in the state directory, and
 //! nothing else. Starts nothing.
@@ -42,7 +42,7 @@ pub fn is_watched(inside: &std::path::Path) -> bool {
 /// Stands for the digest of the content of what a link leads to that leads to no file.
 const NOWHERE: &str = "none";
 
-/// Who changed a file.
+/// Command or tool that changed a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writer {
     /// The decision in the log.
@@ -57,7 +57,7 @@ pub struct Writer {
     pub at: u64,
 }
 
-/// What was at a path. Contents lie beside the ledger, under their digest.
+/// State of a path. Contents are kept beside the ledger, under their digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
@@ -100,12 +100,12 @@ impl Held {
     }
 }
 
-/// What a path holds now: what is remembered of it, and its content.
+/// State of a path now, and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub held: Held,
     pub content: Option<Vec<u8>>,
-    /// It has other names, or is one: it may change without a change at this path.
+    /// True if the file has other names, or is a link: it may change without a change at this path.
     pub is_shared: bool,
 }
 

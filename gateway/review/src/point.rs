@@ -22,7 +22,7 @@ const FOLDER: &str = "review/agreed";
 /// Longest text of a command in a question.
 const MOST_CHARACTERS: usize = 80;
 
-/// What the listed files of a project held when a person said yes.
+/// Contents of the listed files of a project when a person said yes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     /// A digest of the content by a digest of the path.
@@ -43,7 +43,7 @@ pub struct Waiting {
 struct File {
     path: PathBuf,
     held: Held,
-    /// Who wrote it last.
+    /// Last writer of the file.
     writer: String,
 }
 

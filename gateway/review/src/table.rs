@@ -16,11 +16,11 @@ pub struct Row {
     /// The end of a path.
     pub name: Cow<'static, str>,
     parts: Vec<Part>,
-    /// What lies beneath counts as well.
+    /// True if paths beneath count as well.
     pub tree: bool,
-    /// It counts in excepted directories, too.
+    /// True if the name counts in excepted directories, too.
     pub everywhere: bool,
-    /// Who executes it.
+    /// Text that tells who executes it.
     pub why: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a run is to write down.
+//! Paths that a run is to write down.
 
 use std::path::{Path, PathBuf};
 

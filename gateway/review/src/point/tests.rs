@@ -40,7 +40,7 @@ fn what_was_written_since_a_yes_is_changed_until_a_person_looks() {
     // Neither a yes for another builder nor for another project.
     assert_eq!(last_yes(&state, &project, b"npm"), start);
     assert_eq!(last_yes(&state, folder.path(), BUILDER), start);
-    // What lies elsewhere concerns only its own project.
+    // Changes elsewhere concern only their own project.
     assert!(waiting(&[PathBuf::from("/elsewhere")]).since(&start, &project).is_none());
     note("three", &project);
     assert!(waiting(&[PathBuf::from("/elsewhere")]).since(&start, &project).is_some());
