@@ -21,7 +21,7 @@ use stockade_wire::types::{Answer, Control, Input};
 pub struct Attended {
     stream: UnixStream,
     path: PathBuf,
-    /// What was read and not looked at yet.
+    /// Bytes that were read and not looked at yet.
     lines: Lines,
     talk: Talk,
     /// Until when the gateway has to greet; none when it has.

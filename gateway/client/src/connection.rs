@@ -43,10 +43,10 @@ use stockade_wire::types::{
 pub struct Client {
     stream: UnixStream,
     path: PathBuf,
-    /// What was read and not looked at yet.
+    /// Bytes that were read and not looked at yet.
     lines: Lines,
     last_id: u64,
-    /// It may be of another version, as long as it speaks this protocol.
+    /// True if the gateway may be of another version, as long as it speaks this protocol.
     is_older: bool,
 }
 
@@ -384,7 +384,7 @@ fn is_late(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// What the gateway is told first.
+/// First message to the gateway.
 #[derive(Serialize)]
 struct Hello {
     protocol: u32,

@@ -31,14 +31,14 @@ pub(super) struct Exchange<'a> {
     told: Option<Instant>,
 }
 
-/// What happens next.
+/// Event that the exchange waits for.
 enum Happened {
     Line(Vec<u8>),
     Progress,
     Input(Option<Input>),
     Control(Option<Control>),
     Answered(Answer),
-    /// It was waited long enough for the end of the command.
+    /// The time to wait for the end of the command is over.
     Late,
 }
 

@@ -1,7 +1,7 @@
 //! The way to a gateway for every front end: [`Client`] speaks to one over a socket, and starts one as a process.
 //!
-//! It is never the gateway itself. May connect to a socket of its own user, read `/proc` of the process that listens there, and
-//! start `stockade serve`; reads no settings, no rules and no log.
+//! This crate is never the gateway itself. May connect to a socket of its own user, read `/proc` of the process that
+//! listens there, and start `stockade serve`; reads no settings, no rules and no log.
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 

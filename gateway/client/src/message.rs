@@ -29,7 +29,7 @@ pub(crate) struct Message<R> {
     error: Option<RpcError>,
 }
 
-/// What comes with a notification or a question; a later minor version may tell more.
+/// Parameters of a notification or a question; a later minor version may send more.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Params {
@@ -44,7 +44,7 @@ impl<R> Message<R> {
         let of_it = self.id.as_ref().and_then(Value::as_u64) == Some(id);
         match (self.method, self.result, self.error) {
             (None, Some(result), None) if of_it => Some(Ok(result)),
-            // What the gateway could not read has no identity.
+            // A failure without an identity is the answer to a request that the gateway could not read.
             (None, None, Some(error)) => Some(Err(error.into_failure())),
             (_, _, _) => None,
         }

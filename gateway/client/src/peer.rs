@@ -19,7 +19,7 @@ const NAMESPACES: [&str; 2] = ["pid", "user"];
 /// The namespace in which names of files mean the same for both.
 const FILES: &str = "mnt";
 
-/// What `/proc/PID/status` counts of a process that gave up rights for good (proc(5)).
+/// Counters in `/proc/PID/status` of a process that gave up rights for good (proc(5)).
 const RESTRAINTS: [&str; 2] = ["NoNewPrivs", "Seccomp_filters"];
 
 /// Bytes in which the status of nearly every process fits.
@@ -52,7 +52,7 @@ pub(super) fn check(stream: &UnixStream, pid: Pid, path: &Path) -> Result<(), St
     for name in RESTRAINTS {
         // A kernel that does not count filters is older than any that confines here.
         let its = number(&its, name).ok_or_else(|| unknown(&format!("no `{name}`")))?;
-        // What is usual is looked up for the few that gave anything up.
+        // The usual value is looked up for the few processes that gave anything up.
         if its > 0 && its > number(&status(1).unwrap_or_default(), name).unwrap_or(0) {
             return Err(confined);
         }

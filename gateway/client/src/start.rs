@@ -74,7 +74,7 @@ pub fn gateway(options: &Options, patience: Duration) -> Result<(), Failure> {
     let mut starting = command.stderr(Stdio::piped()).spawn().map_err(broken)?;
     while starting.try_wait().map_err(broken)?.is_none() {
         if Instant::now() >= until {
-            // It goes on, and serves whoever comes later.
+            // The gateway goes on, and serves whoever comes later.
             return Err(broken(std::io::ErrorKind::TimedOut.into()));
         }
         std::thread::sleep(PAUSE);

@@ -1,4 +1,4 @@
-//! What both sides say of one command that runs behind a socket, whoever waits for it.
+//! Messages of both sides about one command that runs behind a socket, whoever waits for it.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) struct Talk {
     input_open: bool,
 }
 
-/// What the gateway said.
+/// Message of the gateway.
 #[derive(Debug)]
 pub enum Said {
     /// Something that happened.
@@ -56,7 +56,7 @@ impl Talk {
                 self.on_the_way = self.on_the_way.saturating_sub(1);
                 Said::Nothing
             }
-            // What a later minor version may tell besides.
+            // A later minor version may send further notifications.
             (Some(_), None) => Said::Nothing,
             (Some(method), Some(id)) => {
                 let question = params.as_ref().and_then(|params| params.question.clone());

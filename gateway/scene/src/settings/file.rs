@@ -16,7 +16,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Most drop-in files in a managed directory.
 const MAX_DROP_INS: usize = 1_000;
 
-/// What to do when the file itself is a symbolic link.
+/// Handling of a file that is itself a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Links {
     /// Read what it points to: the person's own files.
