@@ -9,7 +9,7 @@ use crate::names::{Names, work_around};
 
 /// Returns the directories in which commands could write before, as the state remembers them.
 pub fn remembered(state: &Path) -> Vec<PathBuf> {
-    // What cannot be read cannot be added to either, and that is told.
+    // A file that cannot be read cannot be added to either, and that is told.
     let bytes = std::fs::read(state.join("regions")).unwrap_or_default();
     let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect()

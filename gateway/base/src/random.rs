@@ -12,7 +12,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 pub fn fill(mut bytes: &mut [u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match getrandom(&mut *bytes, GetRandomFlags::empty()) {
-            // It breaks off for a signal, but never without an error or a byte.
+            // The call breaks off for a signal, but never without an error or a byte.
             Ok(count) => bytes = bytes.get_mut(count..).unwrap_or_default(),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -9,7 +9,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::types::{Control, Input};
 
-/// What stopped a task, as its `reason`.
+/// Cause of a task's stop, as its `reason`.
 pub const ON_REQUEST: &str = "stopped on request";
 /// The same, of tasks whose session ended.
 pub const SESSION_ENDED: &str = "its session ended";
@@ -43,7 +43,7 @@ pub struct Ways {
     pub stopping: Stopping,
     /// Its session.
     pub session: Option<String>,
-    /// It goes on when its session ends.
+    /// True if the task goes on when its session ends.
     pub outlives_session: bool,
 }
 

@@ -24,12 +24,12 @@ pub struct Store {
     root: PathBuf,
 }
 
-/// What to remove.
+/// Limits of what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Output of commands that ended longer ago goes.
+    /// Output of commands that ended longer ago is removed.
     pub age: Duration,
-    /// Of the rest the oldest goes until all that is kept has at most so many bytes.
+    /// Of the rest the oldest is removed until all that is kept has at most so many bytes.
     pub bytes: u64,
 }
 

@@ -42,7 +42,7 @@ pub struct Scanner {
     desk: OnceLock<(mpsc::Sender<Request>, JoinHandle<()>)>,
 }
 
-/// What the task that owns the worker is asked.
+/// Request to the task that owns the worker.
 enum Request {
     /// Start the worker now, so that the first text need not wait for it.
     Warm,

@@ -55,12 +55,12 @@ type Output = Box<dyn AsyncRead + Send + Unpin>;
 struct Worker {
     input: Input,
     output: BufReader<Output>,
-    /// What its numbers of kinds stand for, as its hello says; none before that was heard.
+    /// Kinds that the worker's numbers stand for, as its hello says; none before that was heard.
     kinds: Option<Vec<NodeKind>>,
     process: Process,
 }
 
-/// What a worker runs in; killed when dropped.
+/// Process or thread of a worker; killed when dropped.
 enum Process {
     Executed(Child),
     Forked(ForkedWorker),
@@ -70,13 +70,13 @@ enum Process {
 
 /// Why a worker gave no answer.
 enum Failure {
-    /// It did not say hello, so that no text was read.
+    /// The worker did not say hello, so that no text was read.
     Unready,
-    /// It died or closed its end.
+    /// The worker died or closed its end.
     Dead,
     /// The deadline passed.
     Slow,
-    /// It sent what is not an answer.
+    /// The worker sent an invalid answer.
     Nonsense,
 }
 
@@ -252,7 +252,7 @@ impl Worker {
         let take = async {
             let known = match kinds.take() {
                 Some(known) => Some(known),
-                // It says hello without having looked at any text.
+                // The worker says hello without having looked at any text.
                 None => timeout(START_DEADLINE, hello(output)).await.ok().flatten(),
             };
             let Some(known) = known else { return (Vec::new(), Some(Failure::Unready)) };
