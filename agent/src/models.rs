@@ -1,4 +1,4 @@
-//! What is known about models, and which endpoint is asked.
+//! Known models, and the endpoint that is asked.
 
 use std::path::Path;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! What a door tells besides results, as frames of the protocol.
+//! Notes of a door besides results, as frames of the protocol.
 
 use serde_json::{Value, json};
 use stockade_door::{Asked, Host, Note, Pending, Reply};

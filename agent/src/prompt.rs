@@ -1,4 +1,4 @@
-//! What the model is told before the first message: a fixed part, then what differs from session to session.
+//! Text for the model before the first message: a fixed part, then what differs from session to session.
 
 use std::path::{Path, PathBuf};
 

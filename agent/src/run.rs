@@ -108,7 +108,7 @@ async fn watch(
     let outcome = loop {
         let control = tokio::select! {
             outcome = &mut running => break outcome,
-            // What the command writes must not look like the question, or hide it.
+            // Output of the command must not look like the question, or hide it.
             Some(event) = events.recv(), if answering.is_none() => { view.show(event); continue }
             _ = tick.tick(), if answering.is_none() => { view.tick(); continue }
             Some(pending) = asked.recv(), if answering.is_none() => {

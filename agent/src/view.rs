@@ -1,5 +1,5 @@
-//! What a person sees while a command runs: its output, and beneath it one line that says how long it
-//! has been running. Without a terminal the output alone, byte for byte.
+//! View of a running command for a person: its output, and beneath it one line that says how long it has been running.
+//! Without a terminal the output alone, byte for byte.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
@@ -40,7 +40,7 @@ impl View {
     pub(crate) fn show(&mut self, event: Event) {
         self.clear();
         match event {
-            // It asks for none.
+            // This front end asks for neither.
             Event::Terminal | Event::Background(_) => {}
             Event::Notice(text) => tell(&format!("stockade: {}", words::one_line(&text))),
             Event::Output { stream, bytes } => {

@@ -11,23 +11,23 @@ pub struct Tool {
     pub description: String,
     /// JSON Schema of the input.
     pub schema: Value,
-    /// Who does its calls.
+    /// Kind of the tool.
     pub kind: Kind,
 }
 
-/// Who does the calls of a tool.
+/// Kind of a tool, by who does its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// The gateway, as a command.
     Shell,
     /// The gateway's file worker.
     File {
-        /// It changes files.
+        /// True if the tool changes files.
         writes: bool,
     },
     /// The agent itself. A harmless one touches nothing but the session, and is asked about only where a rule says so.
     Own {
-        /// It touches nothing but the session.
+        /// True if the tool touches nothing but the session.
         harmless: bool,
     },
     /// A server of the host.
@@ -36,7 +36,7 @@ pub enum Kind {
         server: String,
         /// Name of the tool there.
         tool: String,
-        /// It changes nothing, as the server says.
+        /// True if the tool changes nothing, as the server says.
         reads: bool,
     },
 }

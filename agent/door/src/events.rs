@@ -18,10 +18,10 @@ const HOLDING: [&str; 6] = [
     "PreModelSwitch",
 ];
 
-/// What hooks said at an event.
+/// Answers of hooks at an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// What they add for the model.
+    /// Texts that they add for the model.
     pub context: Vec<String>,
     /// Why they block what the event is about, or find fault with it.
     pub blocks: Option<String>,
@@ -136,7 +136,7 @@ impl Door {
             cwd: self.session.cwd(),
             context: self.session.context(false),
         };
-        // It ran: what hooks cannot hear changes nothing about that.
+        // The call is over: what hooks cannot hear changes nothing about that.
         let said = self.tell(&request).await.unwrap_or_default();
         ran.content.extend(said.context.iter().chain(&said.blocks).map(|text| framed(text)));
         ran.ends = ran.ends.take().or(said.ends);

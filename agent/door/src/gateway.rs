@@ -42,7 +42,7 @@ pub(crate) enum Heard {
     Event(Event),
     /// A question, with the identity under which it is answered.
     Question(Id, Box<Question>),
-    /// It is over, or was never run.
+    /// The command is over, or was never run.
     Ended(Box<RunOutcome>),
 }
 

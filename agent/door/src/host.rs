@@ -1,4 +1,4 @@
-//! Who is on the other side of a front end: a person at a terminal, a program with an SDK, or nobody.
+//! The other side of a front end: a person at a terminal, a program with an SDK, or nobody.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -144,7 +144,7 @@ pub(crate) fn suggestions(view: &DecisionView) -> Vec<Value> {
     changes
 }
 
-/// What came of a question.
+/// Outcome of a question.
 enum Answered {
     Goes,
     Again(Value),

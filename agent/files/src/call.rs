@@ -29,7 +29,7 @@ struct Call {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Conditions {
-    /// What the session knows of the file that the call changes; none for a file that it has not read.
+    /// Facts that the session knows of the file that the call changes; none for a file that it has not read.
     pub(crate) known: Option<Known>,
 }
 
@@ -61,7 +61,7 @@ pub enum Content {
     },
 }
 
-/// What the session may remember of a file, so that a later edit can be held against it.
+/// Facts that the session may remember of a file, so that a later edit can be held against them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The real path of the file.
@@ -75,13 +75,13 @@ pub struct Facts {
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Answer {
-    /// What the model sees; empty for a call that failed.
+    /// Content for the model; empty for a call that failed.
     #[serde(default)]
     pub content: Vec<Content>,
     /// The result for programs, in the form that hooks and front ends know from Claude Code.
     #[serde(default)]
     pub result: Value,
-    /// What the session may remember.
+    /// Facts that the session may remember.
     #[serde(default)]
     pub facts: Option<Facts>,
     /// Why the call failed.

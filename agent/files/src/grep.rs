@@ -49,7 +49,7 @@ pub(crate) struct Input {
     offset: usize,
 }
 
-/// What is shown.
+/// Kind of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Files,
@@ -57,7 +57,7 @@ enum Mode {
     Count,
 }
 
-/// What a file has.
+/// Matches of a file.
 struct Hit {
     entry: Entry,
     count: u64,

@@ -81,7 +81,7 @@ impl Keep {
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let path = folder.join(name);
         if path.exists() {
-            // It is needed again, so it is no longer among the oldest.
+            // The content is needed again, so it is no longer among the oldest.
             return OpenOptions::new().append(true).open(&path)?.set_modified(SystemTime::now());
         }
         let new = folder.join(format!("{name}.{}", std::process::id()));

@@ -24,7 +24,7 @@ pub(crate) struct Restore {
     mode: Option<u32>,
     /// Digest that the file has now if nobody else changed it; none for no file.
     after: Option<String>,
-    /// It is restored even so.
+    /// True if the file is restored even if somebody else changed it.
     #[serde(default)]
     forced: bool,
 }

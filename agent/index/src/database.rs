@@ -18,7 +18,7 @@ use crate::schema::{FORM, OF_SESSIONS, SEARCHED, TABLES};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Row of `about` that says that every session is in the index.
 const WHOLE: &str = "whole";
-/// What SQLite puts beside a database.
+/// Suffixes of a database and of the files that SQLite puts beside it.
 const BESIDE: [&str; 4] = ["", "-journal", "-wal", "-shm"];
 
 /// The index of all sessions.

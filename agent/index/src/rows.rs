@@ -83,7 +83,7 @@ pub struct Rows {
     pub files: Vec<(String, String, usize, String)>,
     /// Kind, value, turn and time of each commit, pull request and issue.
     pub refs: Vec<(&'static str, String, usize, String)>,
-    /// What is found by its words.
+    /// Texts that are found by their words.
     pub texts: Vec<Text>,
 }
 

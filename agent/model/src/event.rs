@@ -1,4 +1,4 @@
-//! What arrives while a model answers.
+//! Events while a model answers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is asked: a system prompt, tools, and a conversation.
+//! A request to a model: a system prompt, tools, and a conversation.
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub struct Tool {
     pub input: Value,
 }
 
-/// Who wrote a message.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The person, or the agent with results of tools.

@@ -15,7 +15,7 @@ pub struct Hooks(HashMap<String, Vec<Entry>>);
 
 #[derive(Debug)]
 struct Entry {
-    /// What the subject has to match; none for every subject.
+    /// Pattern that the subject has to match; none for every subject.
     matcher: Option<Regex>,
     callbacks: Vec<Callback>,
 }

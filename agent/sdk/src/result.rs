@@ -6,7 +6,7 @@ use stockade_turn::End;
 
 use crate::partial::{stop_reason, usage};
 
-/// What a turn came to.
+/// Outcome of a turn.
 #[derive(Debug)]
 pub struct Result<'a> {
     /// How it ended.
@@ -32,7 +32,7 @@ pub struct Result<'a> {
 pub struct Ended {
     /// Subtype of the frame.
     pub subtype: &'static str,
-    /// It is an error.
+    /// True if the turn ended with an error.
     pub is_error: bool,
     /// Result for people, where there is one.
     pub text: Option<String>,

@@ -171,7 +171,7 @@ impl Folder {
 pub(super) struct Projection {
     /// None where no file is wanted.
     place: Option<(Folder, String)>,
-    /// It could not be written.
+    /// True if the file could not be written.
     has_ended: bool,
 }
 
@@ -190,7 +190,7 @@ impl Projection {
     pub(super) fn is_missing(&self) -> bool {
         let is_there = |(folder, session): &(Folder, String)| {
             let file = folder.file(session, OFlags::RDONLY);
-            // What cannot be used is told when it is written.
+            // A file that cannot be used is told when it is written.
             file.map_or_else(
                 |error| {
                     error.downcast_ref::<Errno>() != Some(&Errno::NOENT) && !is_not_found(&error)

@@ -121,7 +121,7 @@ impl Conversation {
         let before = self.room.tokens;
         self.room = Room { tokens: 0, from: SMALL, failures: 0, ..self.room };
         emit(self.frames.system("compact_boundary", compact::boundary(trigger, before)));
-        // It is done: what a hook says changes nothing about that.
+        // The compaction is done: the answer of a hook changes nothing about that.
         let _ =
             self.door.event("PostCompact", trigger, json!({ "compact_summary": summary })).await;
         let said =

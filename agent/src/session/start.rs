@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) flags: Flags,
     pub(crate) session: Arc<Session>,
     pub(crate) cwd: PathBuf,
-    /// What came with `initialize`.
+    /// Values that came with `initialize`.
     pub(crate) given: Given,
     /// Schema of the result.
     pub(crate) schema: Option<Value>,

@@ -41,7 +41,7 @@ struct Served {
     model: Option<String>,
     failed: bool,
     state: Arc<stockade_door::Session>,
-    /// What is known of the session also while a turn runs.
+    /// Door of the session, available also while a turn runs.
     door: Option<Arc<Door>>,
     servers: Value,
 }
@@ -350,7 +350,7 @@ impl Served {
     }
 
     fn initialize(&mut self, request: &Value) -> Result<Value, String> {
-        // What would tighten the session must not be passed over.
+        // Members that would tighten the session must not be passed over.
         let unheard = ["settings", "managedSettings", "disallowedTools", "toolAliases"];
         if let Some(key) =
             unheard.iter().find(|key| request.get(**key).is_some_and(|it| !it.is_null()))

@@ -1,4 +1,4 @@
-//! What the loop needs of whoever does the tool calls.
+//! Interface between the loop and whoever does the tool calls.
 
 use std::future::Future;
 
@@ -19,7 +19,7 @@ pub struct Call {
 /// A call that is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
-    /// What the model sees.
+    /// Outcome for the model.
     pub outcome: Outcome,
     /// The result for programs.
     pub result: Value,

@@ -1,8 +1,8 @@
 //! The loop of an agent: asks the model, has its tool calls done, gives the results back, until the model is finished or a
 //! limit is reached.
 //!
-//! It keeps nothing but what it is given: messages go in, [`Step`]s come out, and what tools do is up to [`Hands`]. Every
-//! call of a tool has exactly one result in the messages, whatever happens.
+//! The loop keeps nothing but what it is given: messages go in, [`Step`]s come out, and what tools do is up to
+//! [`Hands`]. Every call of a tool has exactly one result in the messages, whatever happens.
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 

@@ -16,7 +16,7 @@ const KEPT: u32 = 8;
 /// The message after an interrupt while the model answered.
 const STOPPED: &str = "[Request interrupted by user]";
 
-/// What happens in a turn.
+/// Step of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// A request is sent to this model.

@@ -1,4 +1,4 @@
-//! Who may use the page: whoever brought the link, once, and afterwards the page that it opened.
+//! Access to the page: for whoever brought the link, once, and afterwards for the page that it opened.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub(crate) struct Gate {
     page: String,
 }
 
-/// What a browser is given for the link.
+/// Secrets that a browser gets for the link.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
     /// The secret of the page.

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(300);
 /// Most questions of which is told what became of them.
 const MOST: usize = 200;
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Shown {
     /// Those that wait.
