@@ -33,7 +33,7 @@ pub(crate) struct Conditions {
     pub(crate) known: Option<Known>,
 }
 
-/// What a session has read of a file.
+/// Content that a session has read of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Known {

@@ -31,7 +31,7 @@ const WRITE: Duration = Duration::from_secs(5);
 /// How long the proxy may take to tell the ends of its connections when the run is over.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Inputs of the decisions about the connections of one run.
+/// Broker that decides about the connections of one run.
 pub struct Broker<'g> {
     /// The log.
     pub log: &'g Log,

@@ -17,7 +17,7 @@ const OUTPUT_BYTES: (&str, u64, u64) = ("limits.outputBytes", 1 << 20, 1 << 40);
 const APPROVAL: (&str, u64, u64) = ("approvals.waitSeconds", 0, DAY);
 const KEEP_DAYS: (&str, u64, u64) = ("limits.keepOutputDays", 1, 3_650);
 const KEEP_BYTES: (&str, u64, u64) = ("limits.keepOutputBytes", 1 << 20, 1 << 50);
-/// Limits of one session at once: commands, background tasks, bytes of output on the disk.
+/// Limits of what one session may have at once: commands, background tasks, bytes of output on the disk.
 pub const SESSION_COMMANDS: (&str, u64, u64) = ("limits.sessionCommands", 1, 10_000);
 pub const SESSION_TASKS: (&str, u64, u64) = ("limits.sessionTasks", 1, 10_000);
 pub const SESSION_OUTPUT: (&str, u64, u64) = ("limits.sessionOutputBytes", 1 << 20, 1 << 50);
@@ -100,7 +100,7 @@ pub struct Limits {
     pub tasks_stay: bool,
     /// How much output is shown and kept.
     pub output: Kept,
-    /// Limits of its session at once.
+    /// Limits of its session.
     pub session: Quota,
     /// How long a question waits for an answer from elsewhere where nobody can be asked at the call; none where it does not.
     pub approval: Option<Duration>,

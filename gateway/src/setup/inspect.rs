@@ -34,11 +34,11 @@ pub(crate) enum State {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Name of the thing.
+    /// Name of the thing that was looked at.
     pub name: &'static str,
-    /// Its state.
+    /// State of that thing.
     pub state: State,
-    /// Details of that state.
+    /// Details of the state.
     pub detail: String,
     /// Remedy; may be empty.
     pub help: String,

@@ -20,7 +20,7 @@ use crate::protocol::types::{CommandRequest, Input, Window};
 #[derive(Debug)]
 pub(in super::super) struct Keyboard(Keys);
 
-/// Owner of the keys, for all that have to do with them.
+/// Shared state that says who has the keys.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Keys(Arc<Shared>);
 
