@@ -52,7 +52,7 @@ struct Open {
     way: Way,
     grant: Grant,
     started: Instant,
-    /// It is on record that it is made.
+    /// True if the connection is on record as made.
     made: bool,
     addresses: Vec<IpAddr>,
 }
