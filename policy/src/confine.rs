@@ -1,4 +1,4 @@
-//! What rules say to the sandbox.
+//! Effects of rules on the sandbox.
 
 use std::path::{Path, PathBuf};
 

@@ -96,7 +96,7 @@ fn conclude(context: &Context<'_>, drafts: Vec<Draft>) -> Verdict {
     Verdict { opens, ..finish(context, &settled, deciding, listed) }
 }
 
-/// What a verdict lists.
+/// The parts and rules that a verdict lists.
 #[derive(Default)]
 struct Listed {
     parts: Vec<Part>,
@@ -220,7 +220,7 @@ fn finish(
     verdict
 }
 
-/// What helps where a builder asks because of what changed.
+/// Advice for a question that a builder raises because of changed files.
 const REVIEW: &str = "a person can allow it once, or mark the changes as reviewed with `stockade review --done` at a terminal";
 
 fn unanswered(verdict: &mut Verdict, code: &'static str, why: &str) {

@@ -10,7 +10,7 @@ use crate::Origin;
 use crate::pattern::path::{Anchors, Shape};
 use crate::{Decision, Mode};
 
-/// What is to be decided.
+/// The call to decide.
 #[derive(Debug, Clone, Copy)]
 pub enum Call<'a> {
     /// A shell command.
@@ -40,16 +40,16 @@ pub enum SandboxState {
     Off,
 }
 
-/// What a PreToolUse hook decided.
+/// Verdict of a PreToolUse hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HookVerdict {
-    /// It says yes.
+    /// The hook says yes.
     Allow,
     /// A person decides.
     Ask,
     /// The call waits for a later run.
     Defer,
-    /// It says no, or failed and is managed.
+    /// The hook says no, or failed and is managed.
     Deny,
 }
 
@@ -103,9 +103,9 @@ pub struct Facts {
     pub sandbox: SandboxState,
     /// The command gets a terminal: what only reads elsewhere may start a pager there, and takes orders from who types.
     pub terminal: bool,
-    /// What the hooks decided; none when none ran or none spoke.
+    /// Merged outcome of the hooks; none when none ran or none decided.
     pub hook: Option<HookOutcome>,
-    /// What may not be believed, since commands can change it.
+    /// Facts that may not be believed, since commands can change them.
     pub doubts: Doubts,
 }
 
@@ -173,7 +173,7 @@ pub struct Unpacked {
 /// The repository that git finds in a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repository {
-    /// That of the project, one whose configuration starts no program, or none at all.
+    /// The repository of the project, one whose configuration starts no program, or none at all.
     Harmless,
     /// The place does not exist.
     Missing,
@@ -181,7 +181,7 @@ pub enum Repository {
     Doubtful(String),
 }
 
-/// What a decision may not believe, since commands can change it.
+/// Facts that a decision may not believe, since commands can change them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Doubts {
     /// For each word of [`crate::programs_of`] that does not tell what would run: why not.
@@ -204,11 +204,11 @@ pub struct Changed {
 /// Why the name of a program does not tell what would run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Doubt {
-    /// It would be this file, which commands can write.
+    /// The program would be this file, which commands can write.
     Planted(PathBuf),
-    /// It is looked for in this directory first, where commands could put one.
+    /// The program is looked for in this directory first, where commands could put one.
     Exposed(PathBuf),
-    /// It is this file, which commands can write and which an unconfined command does not find.
+    /// The program is this file, which commands can write and which an unconfined command does not find.
     Absent(PathBuf),
 }
 

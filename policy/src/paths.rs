@@ -67,11 +67,11 @@ fn through_proc(path: &Path, directory: &Path) -> Option<PathBuf> {
 /// How a path may go through what a process has open (proc(5): `fd`, `cwd`, `root`, `task`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passage {
-    /// It does not.
+    /// The path goes through nothing that a process has open.
     No,
-    /// It is a descriptor itself, which is no passage for who reads it as a file.
+    /// The path is a descriptor itself, which is no passage for a program that reads it as a file.
     Descriptor,
-    /// It may lead anywhere.
+    /// The path may lead anywhere.
     Anywhere,
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn guarded(
 pub(crate) fn shape(word: &Word, directory: Option<&Path>) -> Option<Shape> {
     let (symbols, open): (Vec<Option<u8>>, bool) = match &word.class {
         WordClass::Exact(bytes) => (bytes.iter().copied().map(Some).collect(), false),
-        // What a finder puts behind the place where it begins are further segments.
+        // Segments that a finder puts behind the place where it begins are further segments.
         WordClass::Pattern { glob, .. } => match &**glob {
             [Glob::Literal(start), Glob::Other(mark)] if mark == b"{}" => {
                 (start.iter().copied().map(Some).collect(), true)
@@ -236,7 +236,7 @@ pub(crate) fn shape(word: &Word, directory: Option<&Path>) -> Option<Shape> {
         },
         WordClass::Unknown { count: stockade_parser::Count::Any, .. } => return None,
         WordClass::Unknown { prefix, .. } => {
-            // What follows the last `/` of the known beginning is open.
+            // The text behind the last `/` of the known beginning is open.
             let end = prefix.iter().rposition(|byte| *byte == b'/')?;
             (prefix.get(..=end)?.iter().copied().map(Some).collect(), true)
         }

@@ -1,4 +1,4 @@
-//! What was decided about a call, by whom, and why.
+//! The decision about a call, its source, and the reason.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use stockade_parser::Span;
 
 use crate::{Decision, Origin};
 
-/// Who decided.
+/// Source of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum By {
     /// A rule of a settings file or flag.
@@ -32,9 +32,9 @@ pub enum By {
 pub struct RuleMatch {
     /// The rule as it is written, such as `Bash(git log:*)`.
     pub text: String,
-    /// What it does.
+    /// Decision that the rule makes.
     pub effect: Decision,
-    /// Where it stands.
+    /// Origin of the rule.
     pub origin: Origin,
     /// The part of the command that it matched.
     pub span: Span,
@@ -51,9 +51,9 @@ pub struct Part {
     pub span: Span,
     /// Its text.
     pub text: String,
-    /// What holds for this part alone.
+    /// Decision about this part alone.
     pub decision: Decision,
-    /// Who decided this part.
+    /// Source of the decision about this part.
     pub by: By,
     /// Index into [`Verdict::rules`] of the rule that decided it.
     pub rule: Option<usize>,
@@ -61,13 +61,13 @@ pub struct Part {
     pub reason: String,
 }
 
-/// What was decided about a call.
+/// The decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Verdict {
     /// The decision.
     pub decision: Decision,
-    /// Who decided.
+    /// Source of the decision.
     pub by: By,
     /// Stable code of the reason, such as `rule_deny`.
     pub code: &'static str,
@@ -81,9 +81,9 @@ pub struct Verdict {
     pub rules: Vec<RuleMatch>,
     /// The rule that "always allow" would write; none when no rule could allow this.
     pub suggestion: Option<String>,
-    /// What would help, one sentence for people.
+    /// Advice, one sentence for people.
     pub help: String,
-    /// It was allowed because it runs sandboxed.
+    /// True if the call was allowed because it runs sandboxed.
     pub auto_allowed: bool,
     /// Real paths that the sandbox keeps unwritable in the root alone, that the call writes, and that a person is asked about:
     /// their yes makes them writable for it.

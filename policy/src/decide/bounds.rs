@@ -1,4 +1,4 @@
-//! What a text of very many commands may cost, and how much of it a verdict lists.
+//! Limits on the cost of a text with very many commands, and on how much of it a verdict lists.
 
 use std::cmp::Reverse;
 

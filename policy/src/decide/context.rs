@@ -1,4 +1,4 @@
-//! What every step of one decision needs.
+//! Inputs that every step of one decision needs.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use super::links::{self, Links};
 use super::part::Hit;
 use super::shell::Shell;
 
-/// What every step of one decision needs.
+/// Inputs that every step of one decision needs.
 pub(super) struct Context<'a> {
     pub rules: &'a Rules,
     pub facts: &'a Facts,

@@ -1,4 +1,4 @@
-//! What covers a simple command: allow rules, the read-only set, accepted edits, a harmless `cd`.
+//! Coverage of a simple command: by allow rules, the read-only set, accepted edits, a harmless `cd`.
 
 use stockade_parser::{
     Assignment, CommandKind, Directory, Effect, EffectKind, Locality, Position, SimpleCommand, Via,

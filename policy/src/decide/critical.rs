@@ -46,7 +46,7 @@ fn removed(
     command: &SimpleCommand,
     row: &Remover,
 ) -> Option<String> {
-    // What a search finds is judged by where it begins.
+    // Results of a search are judged by the place where the search begins.
     let found = |word: &Word| {
         let stands = match &word.class {
             WordClass::Pattern { glob, .. } => {

@@ -33,7 +33,7 @@ pub struct Evidence {
     pub change: Change,
 }
 
-/// What was compared for one part.
+/// Forms and rules that were compared for one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartEvidence {
     /// The normal forms that rules were held against.
@@ -47,7 +47,7 @@ pub struct PartEvidence {
 /// One normal form of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
-    /// What it is, such as `as typed`.
+    /// Name of the form, such as `as typed`.
     pub name: &'static str,
     /// The text.
     pub text: String,
@@ -58,11 +58,11 @@ pub struct Form {
 pub struct Weighed {
     /// The rule as it is written.
     pub text: String,
-    /// What it does.
+    /// Decision that the rule makes.
     pub effect: Decision,
-    /// Where it stands.
+    /// Origin of the rule.
     pub origin: Origin,
-    /// It decided this part.
+    /// True if the rule decided this part.
     pub won: bool,
     /// Why it won or lost.
     pub why: String,
@@ -79,14 +79,14 @@ pub enum Change {
         rules: Vec<String>,
         /// The settings file.
         file: PathBuf,
-        /// What the call is then.
+        /// Decision about the call with the rules added.
         gives: Decision,
     },
-    /// Taking these rules out.
+    /// Removal of these rules.
     Remove {
-        /// Text and place of each.
+        /// Text and origin of each.
         rules: Vec<(String, Origin)>,
-        /// What the call is then.
+        /// Decision about the call with the rules removed.
         gives: Decision,
     },
     /// No rule changes the answer, and why.

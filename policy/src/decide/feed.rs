@@ -13,7 +13,7 @@ use super::shell::Shell;
 /// Says whether a name that is found may bring any word to a program that removes whole directories: blanks in it part it.
 pub(super) fn brings_any_word(shell: &Shell<'_>, search: &Search, feeder: &SimpleCommand) -> bool {
     let recursive = |remover: &SimpleCommand| {
-        // What is read stands at the end, and is unknown in any case.
+        // The words that are read come last, and are unknown in any case.
         let appended = |word: &Word| {
             matches!(&word.class, WordClass::Unknown { reason: Reason::Substitution, .. })
         };
@@ -41,7 +41,7 @@ fn keeps_names_whole(search: &Search, feeder: &SimpleCommand) -> bool {
         if plain && letters.iter().any(|letter| listed(&search.whole, &[b'-', *letter])) {
             return true;
         }
-        // What follows may be its value.
+        // The next word may be the value of the option.
         if bytes.len() == 2 && !plain {
             words.next();
         }

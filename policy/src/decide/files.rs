@@ -22,7 +22,7 @@ use super::repositories;
 use super::shell::{self, Shell};
 use super::trees;
 
-/// What is done to a path.
+/// Kind of access to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -170,7 +170,7 @@ enum Needs {
     All,
 }
 
-/// What refuses reading refuses writing as well; what allows must speak of this access.
+/// A rule that refuses reading refuses writing as well; a rule that allows must name this access.
 fn indices<'a>(
     context: &Context<'a>,
     effect: Decision,
@@ -358,7 +358,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
             | EffectKind::Settings => continue,
         };
         let Some(word) = effect.object(&command.words) else {
-            // It may be done to anything.
+            // The effect may reach any path.
             if !context.is_confined() {
                 draft.add(possible_hits(context, access, None, Certainty::Later));
             }
@@ -392,7 +392,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
     }
     trees::judge(context, draft, command, directory);
     trees::leave_out_others(context, draft, command);
-    // What it does in a directory without naming a file.
+    // A command may also read files of its directory without naming them.
     if directory.is_some_and(|place| context.made.goes_through(Some(command), place)) {
         draft.add(possible_hits(context, Access::Read, None, Certainty::Linked));
     }

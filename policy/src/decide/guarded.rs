@@ -12,7 +12,7 @@ use super::files;
 use super::part::{Cover, Draft, Hit, Subject};
 use super::shell::{Shell, pattern};
 
-/// What a text assigns to such variables.
+/// Assignments of a text to such variables.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guarded<'a> {
     /// By a loop, arithmetic, an expansion, a redirection.

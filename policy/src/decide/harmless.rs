@@ -1,4 +1,4 @@
-//! What takes nothing from anybody although it is done to a critical path.
+//! Commands that lose nothing although they act on a critical path.
 
 use std::path::{Path, PathBuf};
 

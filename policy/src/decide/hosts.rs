@@ -119,7 +119,7 @@ fn first_of(glob: &Glob) -> &'static [u8] {
     let is_number = |it: &Option<u8>| it.is_some_and(|it| it.is_ascii_digit() || it == b'.');
     match glob.first() {
         None | Some(None) => b".",
-        // What follows numbers are numbers.
+        // The star after numbers stands for numbers.
         Some(Some(_)) if numbers.clone().all(is_number) => b"numbers",
         Some(Some(_)) if numbers.last() == Some(&Some(b'@')) => b".",
         Some(Some(_)) => b"",

@@ -56,7 +56,7 @@ pub(super) fn may_be_kept(shape: &Shape, dotted: bool) -> bool {
             let run = shape.segments.get(start..).unwrap_or_default();
             let pairs = run.iter().zip(&names).all(|(segment, name)| equal(segment, name));
             let whole = run.len() == names.len() || (tree && run.len() > names.len());
-            // What is below a known beginning may be deeper than is seen.
+            // The path below a known beginning may be deeper than is seen.
             pairs && (whole || (shape.open && run.len() < names.len()))
         })
     }) && !ordinary

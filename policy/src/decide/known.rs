@@ -1,4 +1,4 @@
-//! What the name of a program is worth: it counts only for a file that commands cannot change. Programs that run what the
+//! Trust in the name of a program: it counts only for a file that commands cannot change. Programs that run what the
 //! project brings along leave the sandbox by the person's own word alone.
 
 use std::collections::BTreeSet;

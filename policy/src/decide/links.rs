@@ -47,7 +47,7 @@ fn places<'a>(command: &'a SimpleCommand, facts: &Facts) -> Vec<Made<'a>> {
         return if command.effects_known { Vec::new() } else { vec![anywhere] };
     }
     let directory = paths::directory(&command.directory, facts);
-    // What is read and written under one name is what is moved or linked, not where it goes.
+    // A word that is both read and written names the source of a move or link, not its destination.
     let read = command.effects.iter().filter(|other| other.kind == EffectKind::Read);
     let sources: HashSet<u32> = read.map(|other| other.word).collect();
     let mut found: Vec<Made<'a>> = Vec::new();

@@ -1,5 +1,5 @@
-//! What the text of a hook names: what it starts, and what it reads and writes. Where the text does not tell, nothing is
-//! taken for known.
+//! Names in the text of a hook: programs that it starts, files that it reads and writes. Where the text does not tell,
+//! nothing is taken for known.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::cover;
 use super::files::{self, Access};
 use super::shell::Shell;
 
-/// What a text names.
+/// Programs and other words that a text names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Named {
     /// Words that name programs.

@@ -22,7 +22,7 @@ pub(super) fn opens_operands(command: &SimpleCommand) -> Option<Certainty> {
     let tables = knowledge();
     let program = super::cover::program(command);
     let runs = |effect: &Effect| match effect.kind {
-        // What runs the project's code does what its operands say.
+        // A program that runs the project's code does what its operands say.
         EffectKind::ProjectCode => effect.word == 0,
         EffectKind::Execute | EffectKind::LoadCode => true,
         EffectKind::ReadOnly
@@ -39,8 +39,8 @@ pub(super) fn opens_operands(command: &SimpleCommand) -> Option<Certainty> {
     (listed(&tables.spelled_out, typed) || runs()).then_some(Certainty::Later)
 }
 
-/// What such a command does with its operands is unknown: one that names a path that may not be read is refused, and one
-/// that may not be written, or that rules ask about, is asked.
+/// Judges the operands of a command that may do anything with them: one that names a path that may not be read is
+/// refused, and one that may not be written, or that rules ask about, is asked.
 pub(super) fn judge_operands(
     context: &Context<'_>,
     draft: &mut Draft,

@@ -33,13 +33,13 @@ pub(super) enum Certainty {
     Linked,
     /// A word that is not known before it runs could make it match.
     Later,
-    /// It speaks of a path below a directory that is gone through.
+    /// The rule matches a path below a directory that is gone through.
     Below,
-    /// It matches whatever unknown words turn out to be.
+    /// The rule matches whatever unknown words turn out to be.
     Certain,
 }
 
-/// What a part is, with its place in the tree.
+/// Kind of a part, with its place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
     /// A simple command.
@@ -48,30 +48,30 @@ pub(super) enum Subject {
     Write(usize),
     /// The source of one that is read.
     Read(usize),
-    /// What is not understood, or no command at all.
+    /// Text that is not understood, or no command at all.
     Doubt,
     /// The call of another tool.
     Tool,
 }
 
-/// What was found about one part.
+/// Findings about one part.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     pub subject: Subject,
     pub span: Span,
     pub text: String,
     pub hits: Vec<Hit>,
-    /// It never ends in an allow through a rule or a hook: code and reason.
+    /// Code and reason of a part that no rule or hook can allow.
     pub hard: Option<(&'static str, String)>,
-    /// It is refused, whatever rules and people say: code and reason.
+    /// Code and reason of a part that is refused, whatever rules and people say.
     pub refused: Option<(&'static str, String)>,
-    /// It is not understood: what covers every command may still allow it.
+    /// True if the part is not understood: what covers every command may still allow it.
     pub opaque: bool,
     /// A check of the tool itself asks, before allow rules are looked at.
     pub own: Option<Own>,
     /// Protected paths that it writes, and that a yes opens.
     pub opens: Vec<PathBuf>,
-    /// What allows it.
+    /// Reason that allows the part.
     pub cover: Cover,
     /// Confinement alone is enough.
     pub confinable: bool,
@@ -90,12 +90,12 @@ pub(super) struct Own {
     pub protected: bool,
 }
 
-/// What allows a part.
+/// Reason that allows a part.
 #[derive(Debug, Clone)]
 pub(super) enum Cover {
     /// Nothing, and why.
     Nothing(String),
-    /// It is harmless.
+    /// The part is harmless.
     Builtin(String),
     /// An allow rule.
     Rule(RuleId),
@@ -103,7 +103,7 @@ pub(super) enum Cover {
     Mode(String),
 }
 
-/// What holds for one part.
+/// Decision about one part, with its reason.
 #[derive(Debug, Clone)]
 pub(super) struct Settled {
     pub decision: Decision,
@@ -190,7 +190,7 @@ fn first(context: &Context<'_>, draft: &Draft, effect: Decision, certain: bool) 
             && context.rules.rule(hit.rule).is_some_and(|rule| rule.effect == effect)
     };
     let found = draft.hits.iter().filter(fits).map(|hit| hit.rule);
-    // What is said plainly is the better reason.
+    // A valid rule is the better reason.
     let is_invalid = |id: RuleId| context.rules.rule(id).is_some_and(|rule| rule.fault.is_some());
     found.min_by_key(|id| (is_invalid(*id), *id))
 }

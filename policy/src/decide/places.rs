@@ -101,16 +101,16 @@ fn stays_in(command: &SimpleCommand) -> bool {
     command.via.iter().all(|via| listed(&knowledge().staying, via.program.as_bytes()))
 }
 
-/// What a word stands for.
+/// Meaning of a word.
 pub(super) struct Meant {
     pub word: Word,
     /// The word without quotes, as people typed it or would have.
     pub typed: Vec<u8>,
-    /// It begins at the root of the project, or at the working directory.
+    /// True if the word begins at the root of the project, or at the working directory.
     pub of_project: bool,
-    /// It may be a directory worked in that is not told.
+    /// True if the word may stand for a working directory that is unknown.
     pub later: bool,
-    /// It begins at a directory that it does not spell.
+    /// True if the word begins at a directory that it does not spell out.
     pub spelled: bool,
 }
 
@@ -181,7 +181,7 @@ fn class_of(typed: &[u8]) -> WordClass {
         match (byte, glob.last_mut()) {
             (b'*', _) => glob.push(Glob::Star),
             (b'?', _) => glob.push(Glob::Question),
-            // What stands in brackets and braces may be anything.
+            // Text in brackets and braces may be anything.
             (b'[' | b'{', _) => glob.push(Glob::Other(vec![*byte])),
             (b'/', Some(Glob::Other(_))) => glob.push(Glob::Literal(vec![*byte])),
             (_, Some(Glob::Literal(bytes) | Glob::Other(bytes))) => bytes.push(*byte),

@@ -1,4 +1,4 @@
-//! What holds for all rules and commands, over many made-up ones.
+//! Properties that hold for all rules and commands, over many made-up ones.
 
 use proptest::prelude::*;
 

@@ -14,7 +14,7 @@ use super::cover::{are_safe, is_inside, program, started_by};
 use super::hosts;
 use super::shell::{Shell, pattern};
 
-/// What a pattern with a wildcard does not reach.
+/// Part of a command that a pattern with a wildcard does not reach.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Obstacle<'a> {
     /// A program that runs what it is given.
@@ -234,7 +234,7 @@ fn effect_reached(
                 || listed(&knowledge().quiet_readers, program(command));
             !quiet || word < literal || is_inside(context, command, object) || is_no_file(object)
         }
-        // What it starts is a part of its own.
+        // The command that it starts is a part of its own.
         EffectKind::Execute if judges_inside(command) => true,
         // On word 0 the program does it whatever its words are: a wildcard says nothing about that.
         EffectKind::Execute | EffectKind::LoadCode => {
@@ -313,7 +313,7 @@ fn leads_elsewhere(
             let label = path.starts_with(b"//") && listed(&tables.label_programs, program);
             let away = (path.starts_with(b"/") && !label)
                 || path.split(|byte| *byte == b'/').any(|segment| segment == b"..");
-            // What expands `~` is the program here.
+            // The program is what expands `~` here.
             path.starts_with(b"~")
                 || (away && !is_inside(context, command, Some(&Word::literal(word.span, path))))
         })

@@ -152,13 +152,13 @@ fn parted<'a>(search: &Search, words: &'a [Word]) -> Words<'a> {
     Words { leading, starts, expression }
 }
 
-/// What a search finds, as far as its words tell.
+/// Results of a search, as far as its words tell.
 enum Found {
     /// Whatever there is.
     Anything,
-    /// What has a name that nothing critical has.
+    /// Files with a name that nothing critical has.
     Named,
-    /// What nobody misses, wherever it lies.
+    /// Files that nobody misses, wherever they are.
     Ordinary,
 }
 
@@ -195,14 +195,14 @@ fn wanted(context: &Context<'_>, search: &Search, command: &SimpleCommand) -> Fo
                 return Found::Anything;
             }
         } else if listed(&search.commands, test) {
-            // What stands in front of an action bounds it, what stands behind does not.
+            // Tests in front of an action bound it, those behind it do not.
             if matches!(found, Found::Anything) {
                 return Found::Anything;
             }
             let mut before = None;
             for word in words.by_ref() {
                 match word.exact() {
-                    // What could end the command could bring anything behind it.
+                    // A word that could end the command could bring anything behind it.
                     None if word.may_equal(b";") => return Found::Anything,
                     Some(b";") => break,
                     Some(b"+") if before == Some(b"{}".as_slice()) => break,

@@ -31,7 +31,7 @@ const SHOWN: usize = 240;
 /// How many parts that are not understood are listed one by one.
 const LISTED: usize = 16;
 
-/// What is looked at of a tree.
+/// Parts of a tree that are judged.
 #[derive(Debug, Clone)]
 pub(crate) struct Shell<'a> {
     pub source: &'a [u8],

@@ -1,4 +1,4 @@
-//! What would help: the rule that "always allow" would write, and a sentence for people.
+//! Suggestions: the rule that "always allow" would write, and a sentence for people.
 
 use stockade_parser::{SimpleCommand, Word};
 

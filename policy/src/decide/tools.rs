@@ -83,7 +83,7 @@ fn path_of(row: &FileTool, input: &Value, facts: &Facts) -> Option<PathBuf> {
             let end = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
             let (fixed, wild) = pattern.split_at(end);
             if wild.contains("..") {
-                // It may climb out of any directory.
+                // The pattern may climb out of any directory.
                 return Some(PathBuf::from("/"));
             }
             match fixed.strip_prefix("~/") {
@@ -134,7 +134,7 @@ fn file(context: &Context<'_>, draft: &mut Draft, row: &FileTool, access: Access
     }
     let symbols = written.as_os_str().as_encoded_bytes().iter().copied().map(Some).collect();
     if paths::passage_of(symbols, None) != Passage::No {
-        // What a descriptor or a link of the kernel leads to is known only where the tool runs.
+        // The target of a descriptor or of a link of the kernel is known only where the tool runs.
         draft.add(files::possible_hits(context, access, None, Certainty::Later));
     }
     if row.walks {
@@ -229,7 +229,7 @@ fn web(context: &Context<'_>, draft: &mut Draft) {
                 Some(Host { name, .. }) if effect != Decision::Allow && pattern.may_match(name) => {
                     draft.add([Hit { rule: id, certainty: Certainty::Later }]);
                 }
-                // What cannot be told could be the host that is refused.
+                // An unknown host could be the one that is refused.
                 Some(Host { plain: false, .. }) | None if effect != Decision::Allow => {
                     draft.add([Hit { rule: id, certainty: Certainty::Later }]);
                 }

@@ -150,7 +150,7 @@ pub(super) fn leave_out_others(context: &Context<'_>, draft: &mut Draft, command
     let joins = |word: &Word| {
         word.exact().is_none_or(|it| matches!(it, b"-o" | b"-or" | b"," | b"!" | b"-not" | b"("))
     };
-    // What it hands to other commands they may read by any name, and each of those is a part of its own.
+    // Commands that `find` hands files to may read them by any name, and each of those commands is a part of its own.
     if !is_find || words.iter().any(joins) {
         return;
     }
@@ -190,7 +190,7 @@ pub(super) fn add_quoted(
     let shape = word.exact().and_then(|bytes| paths::quoted_shape(bytes, directory));
     let Some(shape) = shape else { return };
     draft.add(files::possible_hits(context, access, Some(&shape), Certainty::Later));
-    // It stands for a directory as well; a rule for a name at any depth could be meant by every one.
+    // The shape stands for a directory as well; a rule for a name at any depth could be meant by every one.
     let below = Shape { open: true, ..shape };
     let mut hits = files::possible_hits(context, access, Some(&below), Certainty::Later);
     hits.retain(|hit| files::pattern(context, hit.rule).is_some_and(|it| !it.is_of_any_depth()));
@@ -229,7 +229,7 @@ fn is_hidden(context: &Context<'_>, rule: usize, root: Option<&Shape>) -> bool {
 }
 
 /// Says whether a rule names a place, or what it names at any depth is looked for in the whole working directory.
-/// What is removed, moved or compared below that shows nothing of a file that may be there.
+/// Commands that remove, move or compare files further below show nothing of a file that may be there.
 pub(super) fn names_a_place(context: &Context<'_>, rule: usize, root: Option<&Shape>) -> bool {
     let whole = root.is_none_or(|root| {
         context.facts.cwd.starts_with(paths::fixed_directory(root)) && root.open

@@ -159,7 +159,7 @@ fn missed(question: &Question<'_>, draft: &Draft, id: RuleId, rule: &Rule) -> St
     match reach::obstacle(question.context, shell, place, command, pattern) {
         Some(obstacle) => {
             let told = told(shell, command, &obstacle);
-            // What always asks is not helped by an exact rule.
+            // An exact rule does not help a part that always asks.
             let helped = draft.hard.is_none() && draft.own.is_none();
             if helped { format!("{told}; an exact rule does") } else { told }
         }
