@@ -8,6 +8,7 @@ pub(crate) mod inspect;
 mod link;
 pub(crate) mod own_rules;
 pub(crate) mod row;
+pub(crate) mod unit;
 
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,8 @@ pub(crate) enum Scope {
 pub(crate) struct Surroundings {
     /// Home directory.
     pub home: PathBuf,
+    /// Folder of the person's configuration (XDG Base Directory Specification).
+    pub configuration: PathBuf,
     /// Root of the project.
     pub project: PathBuf,
     /// This executable, absolute.

@@ -39,6 +39,12 @@ const SUB_DENIED: &str = "touch sub-denied.txt";
 /// What a rule of the agent's own settings denies, and that rule.
 const OWN: &str = "mkdir own-rule";
 const OWN_RULE: &str = "Bash(mkdir:*)";
+/// Needs a terminal, which the script of the model asks for where the agent has a word for it.
+pub(crate) const TERMINAL: &str = "test -t 0 && test -t 1 && echo x > terminal.txt";
+/// Number of calls before the first one whose handler breaks.
+const BEFORE_BROKEN: usize = 3;
+/// Writes to both streams in turn.
+const ORDER: &str = "for n in 1 2 3 4; do echo o$n; echo e$n >&2; done";
 /// The rule that denies, as the reason names it.
 const RULE: &str = "Bash(touch:*)";
 
@@ -63,7 +69,14 @@ esac
 /// Drives `client` behind the hook that set-up writes, with all that can go wrong in it.
 pub fn through_hook(client: Client, program: &Path) -> Vec<Line> {
     let place = place(client, "hook");
-    let mut commands = [ALLOWED, DENIED, KILLED, GARBAGE, HUNG].map(str::to_owned).to_vec();
+    // A handler that breaks ends the run of Cline.
+    let broken: &[&str] =
+        if client == Client::Cline { &[KILLED] } else { &[KILLED, GARBAGE, HUNG] };
+    let mut commands = vec![ALLOWED.to_owned(), DENIED.to_owned(), ORDER.to_owned()];
+    if client == Client::Codex {
+        commands.push(TERMINAL.to_owned());
+    }
+    commands.extend(broken.iter().map(|it| (*it).to_owned()));
     if client == Client::Claude {
         commands.push(OWN.to_owned());
     }
@@ -83,12 +96,20 @@ pub fn through_hook(client: Client, program: &Path) -> Vec<Line> {
     let mut lines = vec![
         seen.allowed("harmless", "allowed.txt"),
         seen.denied("denied", "denied.txt"),
+        seen.in_order("output in order"),
         seen.nothing_ran("handler killed", "killed.txt"),
-        seen.nothing_ran("handler answers garbage", "garbage.txt"),
-        seen.nothing_ran("handler hung", "hung.txt"),
-        seen.allowed("sub-agent, harmless", "sub-allowed.txt"),
-        seen.denied("sub-agent, denied", "sub-denied.txt"),
     ];
+    if client == Client::Codex {
+        lines.push(seen.allowed("a terminal where the model asks for one", "terminal.txt"));
+    }
+    if client != Client::Cline {
+        lines.extend([
+            seen.nothing_ran("handler answers garbage", "garbage.txt"),
+            seen.nothing_ran("handler hung", "hung.txt"),
+            seen.allowed("sub-agent, harmless", "sub-allowed.txt"),
+            seen.denied("sub-agent, denied", "sub-denied.txt"),
+        ]);
+    }
     if client == Client::Claude {
         lines.push(seen.nothing_ran("denied by the agent's own rule", "own-rule"));
     }
@@ -108,7 +129,7 @@ pub fn through_shell(client: Client, program: &Path) -> Vec<Line> {
             without_hook(client, &place);
             None
         }
-        Client::Gemini | Client::Codex => {
+        Client::Gemini | Client::Codex | Client::Cline => {
             let folder = place.root.join("bin");
             std::fs::create_dir_all(&folder).expect("a folder");
             std::os::unix::fs::symlink(crate::stockade(), folder.join("bash")).expect("a link");
@@ -165,7 +186,7 @@ fn without_shell(client: Client, place: &Place) {
         Client::OpenCode => edit(place, "home/.config/opencode/opencode.json", |it| {
             it.as_object_mut().expect("an object").remove("shell");
         }),
-        Client::Codex | Client::Gemini => {}
+        Client::Codex | Client::Gemini | Client::Cline => {}
     }
 }
 
@@ -176,7 +197,7 @@ fn without_hook(client: Client, place: &Place) {
             let plugin = place.home().join(".config/opencode/plugin/stockade.js");
             std::fs::remove_file(plugin).expect("the plugin of set-up");
         }
-        Client::Codex | Client::Gemini => {}
+        Client::Codex | Client::Gemini | Client::Cline => {}
     }
 }
 
@@ -196,7 +217,11 @@ impl Seen<'_> {
 
     /// Says whether the model ever heard of the command: a case that did not come is not a success.
     fn came(&self, file: &str) -> bool {
-        self.endpoint.seen().iter().any(|(_, body)| body.contains(file))
+        let seen = self.endpoint.seen();
+        // A run that ended with the refusal tells the model nothing: then the call came that follows the other three.
+        let ended = self.client == Client::Cline
+            && seen.iter().any(|(_, body)| told(body).len() == BEFORE_BROKEN);
+        ended || seen.iter().any(|(_, body)| body.contains(file))
     }
 
     fn line(&self, case: &'static str, good: bool, result: &str) -> Line {
@@ -228,6 +253,19 @@ impl Seen<'_> {
         }
     }
 
+    /// Says whether the model was told both streams in the order in which the command wrote.
+    fn in_order(&self, case: &'static str) -> Line {
+        let results: Vec<String> =
+            self.endpoint.seen().iter().flat_map(|(_, body)| told(body)).collect();
+        let told = results.iter().find(|text| text.contains("o1"));
+        let Some(told) = told else { return self.line(case, false, "NOT REACHED") };
+        // One agent puts its results into a text of their own.
+        match told.replace(r"\\n", r"\n").contains(r"o1\ne1\no2\ne2\no3\ne3\no4\ne4") {
+            true => self.line(case, true, "in order"),
+            false => self.line(case, false, &format!("NOT IN ORDER: {told}")),
+        }
+    }
+
     fn nothing_ran(&self, case: &'static str, file: &str) -> Line {
         match (self.came(file), self.made(file)) {
             (_, true) => self.line(case, false, "RAN"),
@@ -235,6 +273,12 @@ impl Seen<'_> {
             (false, false) => self.line(case, false, "NOT REACHED"),
         }
     }
+}
+
+/// The results of tools that the text of a request carries.
+fn told(body: &str) -> Vec<String> {
+    let request: Option<Value> = serde_json::from_str(body).ok();
+    request.map(|request| dialect::results(&request)).unwrap_or_default()
 }
 
 /// Returns the folders in which agents are looked for: those named, then the search path.

@@ -147,7 +147,9 @@ fn recorded_frames_are_allowed_or_denied_with_the_reason() {
         assert_eq!(word, if agent == "codex" { "none" } else { "allow" }, "{agent}");
         assert_eq!(allowed.status.code(), Some(0), "{agent}");
         let denied = frame(&place, file, event, "echo a | touch made.txt");
-        let denied = given(&place, agent, &["--rewrite"], denied.as_bytes());
+        // Where the run would end, a rewriting hook refuses in the command's place.
+        let options: &[&str] = if agent == "cline" { &[] } else { &["--rewrite"] };
+        let denied = given(&place, agent, options, denied.as_bytes());
         let (word, reason) = decision(&denied);
         assert_eq!((word.as_str(), denied.status.code()), ("deny", Some(0)), "{agent}");
         let expected = "stockade: denied `touch made.txt` (second part of a pipeline); by deny rule `Bash(touch:*)` in";

@@ -120,13 +120,15 @@ fn settings_that_are_no_settings_are_rejected_with_their_place() {
 
 #[test]
 fn a_nul_in_settings_is_rejected() {
-    for settings in [
-        r#"{"permissions":{"deny":["Bash(a\u0000b)"]}}"#,
-        r#"{"permissions":{"deny\u0000":[]}}"#,
-        r#"{"env":{"A":"\u0000"}}"#,
+    for (settings, at) in [
+        (r#"{"permissions":{"deny":["Bash(a\u0000b)"]}}"#, "1:25"),
+        (r#"{"permissions":{"deny\u0000":[]}}"#, "1:17"),
+        (r#"{"env":{"A":"\u0000"}}"#, "1:13"),
     ] {
-        let begins = "stockade: settings are rejected: <--settings>: a string contains a NUL byte";
-        check(|_| {}, &["--settings", settings], begins, "settings_rejected");
+        let begins = format!(
+            "stockade: settings are rejected: <--settings>:{at}: a string contains a NUL byte"
+        );
+        check(|_| {}, &["--settings", settings], &begins, "settings_rejected");
     }
     let place = Place::new("backslash");
     let plain = r#"{"permissions":{"deny":["Bash(a\\u0000b)"]}}"#;

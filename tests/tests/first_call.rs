@@ -1,6 +1,9 @@
 //! The first call of an agent's session starts the gateway in which its session lives from call to call.
 
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -234,4 +237,66 @@ fn the_temporary_directory_of_a_session_is_kept_without_a_gateway_and_is_no_othe
         assert_eq!(run(session, "ls -A /tmp"), "link\n");
     }
     assert!(place.home().is_dir());
+}
+
+#[test]
+fn a_socket_unit_starts_the_gateway_with_the_first_connection_and_listens_on() {
+    let place = Place::new("first-unit");
+    let _started = Started(&place);
+    let output = place.output(["setup", "--socket-unit"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let units = place.home().join(".config/systemd/user");
+    let unit = |name: &str| std::fs::read_to_string(units.join(name)).expect("a unit");
+    assert!(
+        unit("stockade.socket")
+            .contains("ListenStream=%t/stockade/gateway.sock\nSocketMode=0600\n")
+    );
+    let line =
+        format!("ExecStart=\"{}\" serve --idle 10m\nStandardInput=socket\n", stockade().display());
+    assert!(unit("stockade.service").contains(&line), "{}", unit("stockade.service"));
+    // As systemd does it: it listens, and starts the service with its socket as standard input.
+    let path = socket(&place);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    let private = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+    };
+    private(path.parent().expect("a folder"), 0o700);
+    let listener = UnixListener::bind(&path).expect("it listens");
+    private(&path, 0o600);
+    let serve = || {
+        let mut gateway = place.stockade(["serve", "--idle", "10m"]);
+        gateway.env_remove("STOCKADE_GATEWAY");
+        gateway.stdin(OwnedFd::from(listener.try_clone().expect("a copy")));
+        gateway.stdout(Stdio::piped()).stderr(Stdio::piped());
+        gateway.spawn().expect("it starts")
+    };
+    for _ in 0..2 {
+        let gateway = serve();
+        let mut run = place.stockade(["run", "--background", "--", "sleep 300"]);
+        run.env_remove("STOCKADE_GATEWAY");
+        let run = run.output().expect("it runs");
+        assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+        let pid = gateway.id();
+        assert!(Command::new("kill").arg(pid.to_string()).status().expect("kill").success());
+        let end = gateway.wait_with_output().expect("it ends");
+        let told = format!("listening on {}\n", path.display());
+        assert_eq!(
+            (end.status.code(), text(&end.stdout)),
+            (Some(0), told),
+            "{}",
+            text(&end.stderr)
+        );
+        assert!(path.exists(), "the socket of the service manager is gone");
+    }
+    // A socket that others could use, or at another place, is not the gateway's.
+    private(&path, 0o666);
+    let open = serve().wait_with_output().expect("it ends");
+    assert_eq!(open.status.code(), Some(122), "{}", text(&open.stdout));
+    assert!(text(&open.stderr).contains("is open to others"), "{}", text(&open.stderr));
+    private(&path, 0o600);
+    drop(listener);
+    std::fs::remove_file(&path).expect("removed");
+    let undone = place.output(["setup", "--undo", "--all"]);
+    assert_eq!(undone.status.code(), Some(0), "{}", text(&undone.stderr));
+    assert!(!units.exists(), "left: {}", units.display());
 }

@@ -90,7 +90,7 @@ warning: the same rule is in PROJECT/.stockade/settings.json:6
 warning: unknown key `alow`
   --> .stockade/settings.json:8:1
    |  \"alow\"
-   = help: rules belong in `allow`, `ask` and `deny`
+   = help: did you mean `allow`?
 "
         .replace("PROJECT", &place.project().display().to_string())
         .as_str(),

@@ -217,7 +217,7 @@ fn every_decision_names_the_digest_of_the_settings_it_used() {
 }
 
 /// Entries that are wrong: the settings, what is told with its place, and the help.
-const WRONG: [(&str, &str, &str); 14] = [
+const WRONG: [(&str, &str, &str); 20] = [
     (
         r#"{"permissions":{"deny":["Bash(git push"]}}"#,
         "1:25: the parenthesis is not closed: `\"Bash(git push\"`",
@@ -241,7 +241,37 @@ const WRONG: [(&str, &str, &str); 14] = [
         "1:26: an allow rule with `*` in the tool name approves nothing",
         "; ",
     ),
-    (r#"{"permissions":{"defaultMode":"wild"}}"#, "1:31: invalid mode; `default` is used", "; "),
+    (
+        r#"{"permissions":{"defaultMode":"wild"}}"#,
+        "1:31: invalid mode; `default` is used",
+        "; write `default`, `acceptEdits`, `plan`, `auto`, `dontAsk` or `bypassPermissions`",
+    ),
+    (
+        r#"{"permissions":{"defaultMode":"acceptEdit"}}"#,
+        "1:31: invalid mode",
+        "; did you mean `acceptEdits`?",
+    ),
+    (r#"{"permissions":{"alow":[]}}"#, "1:17: unknown key `alow`", "; did you mean `allow`?"),
+    (
+        r#"{"sandbox":{"network":{"allowedDomain":[]}}}"#,
+        "1:24: unknown key `sandbox.network.allowedDomain`",
+        "; did you mean `allowedDomains`?",
+    ),
+    (
+        r#"{"limits":{"whenTimeIsOp":"stop"}}"#,
+        "1:27: `limits.whenTimeIsOp` has no effect",
+        "; did you mean `whenTimeIsUp`?",
+    ),
+    (
+        r#"{"hooks":{"PreTooluse":[]}}"#,
+        "1:11: unknown event `PreTooluse`",
+        "; did you mean `PreToolUse`?",
+    ),
+    (
+        r#"{"env":{"A=B":"x"}}"#,
+        "1:9: invalid variable name `A=B`",
+        "; use a name without `=` and NUL bytes",
+    ),
     (r#"{"sandbox":{"enabled":"yes"}}"#, "1:23: expected a Boolean; used as true", "; "),
     (r#"{"hooks":{"Nothing":[]}}"#, "1:11: unknown event `Nothing`", "; "),
     (r#"{"hooks":{"PreToolUse":{}}}"#, "1:24: expected a list", "; "),
@@ -251,7 +281,7 @@ const WRONG: [(&str, &str, &str); 14] = [
         "; ",
     ),
     (r#"{"env":{"A":1}}"#, "1:13: expected a string", "; "),
-    (r#"{"unknown":1}"#, "1:2: unknown key `unknown`", "; remove it"),
+    (r#"{"permisions":{}}"#, "1:2: unknown key `permisions`", "; did you mean `permissions`?"),
 ];
 
 #[test]
@@ -269,7 +299,7 @@ fn an_entry_that_is_wrong_is_told_with_its_place_and_help_and_leaves_the_others(
         let behind = lines[0].split_once(&begins).map(|(_, behind)| behind);
         let behind = behind.unwrap_or_else(|| panic!("{settings}: {}", lines[0]));
         assert!(
-            behind.rsplit_once(help).is_some_and(|(_, help)| help.len() > 4 || help.is_empty()),
+            behind.rsplit_once(help).is_some_and(|(_, rest)| (help == "; ") == (rest.len() > 4)),
             "{}",
             lines[0]
         );

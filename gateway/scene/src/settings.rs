@@ -81,11 +81,6 @@ pub fn merge(texts: Vec<SettingsText>) -> Result<Arc<Snapshot>, Failure> {
 }
 
 fn merge_anew(texts: Vec<SettingsText>) -> Result<Snapshot, Failure> {
-    if let Some(text) = texts.iter().find(|text| holds_nul(&text.text)) {
-        let message =
-            format!("settings are rejected: {}: a string contains a NUL byte", text.file.display());
-        return Err(Failure::new(Code::SettingsRejected, message, "remove `\\u0000`"));
-    }
     let LoadedSettings { rules, problems } = stockade_policy::load(&texts);
     if let Some(problem) = problems.iter().find(|problem| problem.severity == Severity::Refusal) {
         let message = format!("settings are rejected: {}", sentence(problem));
@@ -166,26 +161,6 @@ fn visible(text: &str) -> String {
         other => other.escape_debug().to_string(),
     };
     text.chars().map(shown).collect()
-}
-
-/// Says whether a string or key of a settings text holds a NUL byte. No command and no path does, so a rule
-/// with one would never match.
-fn holds_nul(text: &[u8]) -> bool {
-    if !text.windows(6).any(|six| six.eq_ignore_ascii_case(b"\\u0000")) {
-        return false;
-    }
-    let Ok(value) = json::read(text, json::Dialect::Commented) else { return false };
-    let mut values = vec![&value];
-    while let Some(value) = values.pop() {
-        let members = value.members().unwrap_or_default();
-        let key = members.iter().any(|member| member.key.contains('\0'));
-        if key || value.text().is_some_and(|text| text.contains('\0')) {
-            return true;
-        }
-        values.extend(members.iter().map(|member| &member.value));
-        values.extend(value.elements().unwrap_or_default());
-    }
-    false
 }
 
 fn digest(texts: &[SettingsText]) -> String {

@@ -108,6 +108,9 @@ pub(crate) enum Command {
     /// Run a gateway on a Unix socket.
     #[command(after_help = EXAMPLE_SERVE)]
     Serve(Serve),
+    /// Print why an agent's hook refused a command.
+    #[command(hide = true)]
+    Refuse(Refuse),
     /// Answer an agent's hook: reads one frame from standard input, writes the answer to standard output.
     #[command(after_help = agents::EXAMPLE_HOOK)]
     Hook(agents::Hook),
@@ -159,6 +162,25 @@ const EXAMPLE_AGENT: &str = "Example:\n  stockade agent -p 'fix the failing test
 const EXAMPLE_COMPLETIONS: &str = "Example:\n  stockade completions bash";
 const EXAMPLE_MAN: &str = "Example:\n  stockade man run";
 
+/// When a command gets a terminal of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Pty {
+    /// Always.
+    Always,
+    /// If standard input and output are a terminal.
+    Auto,
+    /// Never.
+    Never,
+}
+
+/// Print why an agent's hook refused a command. The hook puts this in the command's place; nothing runs.
+#[derive(Debug, Args)]
+pub(crate) struct Refuse {
+    /// The reason.
+    #[arg(value_name = "REASON")]
+    pub reason: String,
+}
+
 /// Decide a command, run it in the sandbox and record it.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -173,9 +195,13 @@ pub(crate) struct Run {
     /// The number of the question that the agent's hook asked about this command.
     #[arg(long, value_name = "NUMBER", requires = "for_agent", hide = true)]
     pub asked: Option<String>,
-    /// Give the command its own terminal and your keys.
+    /// Give the command its own terminal and your keys; `auto` if standard input and output are a terminal.
+    #[arg(long, value_name = "WHEN", value_enum, num_args = 0..=1, require_equals = true,
+          default_value = "never", default_missing_value = "always", hide_default_value = true)]
+    pub pty: Pty,
+    /// Write standard error to standard output, in the order in which the command wrote.
     #[arg(long)]
-    pub pty: bool,
+    pub merge_output: bool,
     /// Run as a background task: print the task's ID and return. Without --timeout there is no time limit.
     #[arg(long)]
     pub background: bool,
@@ -524,6 +550,7 @@ impl Arguments {
                 AuditCommand::Repair(options) => &options.common,
             },
             Command::Settings(_)
+            | Command::Refuse(_)
             | Command::Agent(_)
             | Command::Acp(_)
             | Command::Rpc(_)

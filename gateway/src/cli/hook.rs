@@ -52,6 +52,12 @@ fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
     }
 }
 
+/// Prints the reason of a refusal in the place of the command, and returns the status of one.
+pub(super) fn refuse(options: &args::Refuse) -> ExitCode {
+    failure::tell(&format!("stockade: {}", options.reason));
+    crate::protocol::status::DENIED.into()
+}
+
 /// Answers by the gateway that runs, or is started for this call; without one, supervises a handler, which goes on from here
 /// in a process of its own.
 pub(super) fn run(options: &args::agents::Hook) -> ExitCode {

@@ -157,6 +157,7 @@ fn dispatch(mut arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitC
         Command::Policy(options) => policy::policy(*options, join),
         Command::Review(options) => wait(review::review(options))?,
         Command::Hook(options) => Ok(hook::run(&options)),
+        Command::Refuse(options) => Ok(hook::refuse(&options)),
         Command::Install(options) => install::install(&options),
         Command::Setup(options) => setup::setup(&options),
         Command::Shell(options) => end_now(shell::shell(before, "bash", options.arguments)?),
@@ -192,6 +193,7 @@ fn common_of(command: &mut Command) -> Option<&mut Common> {
         Command::Setup(options) => Some(&mut options.common),
         // Its own subcommands join them.
         Command::Policy(_)
+        | Command::Refuse(_)
         | Command::Shell(_)
         | Command::Agent(_)
         | Command::Acp(_)

@@ -63,11 +63,19 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
     if inside::own_confinement() && !options.common.json {
-        return Err(in_own_sandbox(&command, (options.pty, options.background))?);
+        return Err(in_own_sandbox(
+            &command,
+            (options.pty == args::Pty::Always, options.background),
+        )?);
     }
+    let pty = match options.pty {
+        args::Pty::Always => true,
+        args::Pty::Auto => streams::is_terminal(),
+        args::Pty::Never => false,
+    };
     let (shown, cwd) = (context::shown(&command), call.shown_directory());
     // A person who does not see the command's terminal does not type there either.
-    let has_keys = options.pty && !options.common.json && streams::has_keys();
+    let has_keys = pty && !options.common.json && streams::has_keys();
     let stdin = !reads_text && (has_keys || streams::has_stdin());
     let request = CommandRequest {
         command,
@@ -81,9 +89,9 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
         background: options.background,
         at_limit: options.on_timeout.map_or(AtLimit::Usual, args::OnTimeout::at_limit),
         // The object has both in one text.
-        one_stream: options.common.json || streams::are_one_place(),
-        pty: options.pty,
-        window: streams::window().filter(|_| options.pty),
+        one_stream: options.common.json || options.merge_output || streams::are_one_place(),
+        pty,
+        window: streams::window().filter(|_| pty),
         description: options.description,
         unsandboxed: options.unsandboxed,
         stdin,

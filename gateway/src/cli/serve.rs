@@ -57,7 +57,10 @@ pub(crate) async fn serve(serving: args::Serve, prefork: Prefork) -> Result<Exit
     let mut terminate = signal(SignalKind::terminate()).map_err(internal)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(internal)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(internal)?;
-    let listener = Listener::bind(&path)?;
+    let listener = match Listener::handed_over(&path)? {
+        Some(listener) => listener,
+        None => Listener::bind(&path)?,
+    };
     let mut options = Options { runs: true, prefork, ..call.options };
     options.at.embedded = true;
     let gateway = Gateway::open_as(options, GatewayMode::Daemon).await?;

@@ -8,7 +8,7 @@ use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::serve::hook::Agent;
-use crate::setup::{Change, Scope, Surroundings, install, left, row, uninstall};
+use crate::setup::{Change, Scope, Surroundings, install, left, row, uninstall, unit};
 
 /// Does what `options` name, file by file; what fails does not hold up the others.
 pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> {
@@ -22,6 +22,7 @@ pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> 
         }
     };
     match options.agent {
+        None if options.socket_unit => units(options, &around)?,
         Some(agent) => tried(agent, scope.unwrap_or(Scope::User)),
         None if !options.undo => {
             let scope = scope.unwrap_or(Scope::User);
@@ -39,6 +40,7 @@ pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> 
             for agent in Agent::ALL {
                 scopes.iter().for_each(|scope| tried(agent, *scope));
             }
+            units(options, &around)?;
         }
     }
     Ok(status)
@@ -75,7 +77,10 @@ pub(super) fn surroundings(call: &context::Call) -> Result<Surroundings, Failure
         let place = context::variable(name).map(PathBuf::from)?.join(below);
         place.is_absolute().then_some((folder, place))
     });
+    let configuration = context::variable("XDG_CONFIG_HOME").map(PathBuf::from);
+    let configuration = configuration.filter(|path| path.is_absolute());
     Ok(Surroundings {
+        configuration: configuration.unwrap_or_else(|| place.home.join(".config")),
         home: place.home,
         project: place.project,
         executable,
@@ -101,7 +106,7 @@ fn one(
         failure::tell(&format!("stockade: the settings of {name} do not use stockade"));
     }
     for change in &changes {
-        tell(agent, options, change)?;
+        tell(agent.name(), options, change)?;
         if !change.is_nothing() && !options.dry_run {
             change.apply(around)?;
         }
@@ -112,9 +117,26 @@ fn one(
     Ok(())
 }
 
+/// Writes or removes the user units of the gateway.
+fn units(options: &args::agents::Setup, around: &Surroundings) -> Result<(), Failure> {
+    let changes = if options.undo { unit::uninstall(around)? } else { unit::install(around)? };
+    if changes.is_empty() && options.socket_unit {
+        failure::tell("stockade: there is no socket unit of stockade");
+    }
+    for change in &changes {
+        tell("socket unit", options, change)?;
+        if !change.is_nothing() && !options.dry_run {
+            change.apply(around)?;
+        }
+    }
+    if options.undo && !options.dry_run {
+        unit::left(around);
+    }
+    Ok(())
+}
+
 /// Says what changed on standard error, or what would change on standard output.
-fn tell(agent: Agent, options: &args::agents::Setup, change: &Change) -> Result<(), Failure> {
-    let name = agent.name();
+fn tell(name: &str, options: &args::agents::Setup, change: &Change) -> Result<(), Failure> {
     let path = change.path.display();
     if change.is_nothing() {
         failure::tell(&format!("stockade: {name} is already set up in {path}"));

@@ -119,6 +119,11 @@ pub(super) fn are_one_place() -> bool {
     }
 }
 
+/// Says whether standard input and output of this process are a terminal.
+pub(super) fn is_terminal() -> bool {
+    isatty(rustix::stdio::stdin()) && isatty(rustix::stdio::stdout())
+}
+
 /// State of the printing.
 #[derive(Debug)]
 struct Pages {

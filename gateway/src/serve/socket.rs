@@ -34,6 +34,8 @@ pub(crate) struct Listener {
     path: PathBuf,
     /// Device and inode of the file, so that only this file is removed at the end.
     file: (u64, u64),
+    /// The service manager holds it too, and listens on when this process ends.
+    is_shared: bool,
 }
 
 /// Where connections come from.
@@ -120,7 +122,40 @@ impl Listener {
             let _ = remove_stale(&stale); // one that is none of ours stays
         }
         let file = path.symlink_metadata().map_err(|error| unusable(error.to_string()))?;
-        Ok(Listener { listener, path: path.to_owned(), file: (file.dev(), file.ino()) })
+        let file = (file.dev(), file.ino());
+        Ok(Listener { listener, path: path.to_owned(), file, is_shared: false })
+    }
+
+    /// Returns the socket at `path` that the service manager handed over as standard input; none where it is anything else.
+    /// It is held to what [`Listener::bind`] makes.
+    pub(crate) fn handed_over(path: &Path) -> Result<Option<Listener>, Failure> {
+        let unusable = |reason: String| {
+            let message = format!("cannot use the socket on standard input: {reason}");
+            Failure::new(Code::StateUnusable, message, "listen at the usual path, with mode 0600")
+        };
+        let input = rustix::stdio::stdin();
+        if !rustix::net::sockopt::socket_acceptconn(input).unwrap_or(false) {
+            return Ok(None);
+        }
+        let failed = |error: std::io::Error| unusable(error.to_string());
+        let listener: std::os::unix::net::UnixListener =
+            input.try_clone_to_owned().map_err(failed)?.into();
+        let address = listener.local_addr().map_err(failed)?;
+        if address.as_pathname() != Some(path) {
+            return Err(unusable(format!("it is not the one at `{}`", path.display())));
+        }
+        private_directory(path.parent().unwrap_or(path)).map_err(unusable)?;
+        let found = path.symlink_metadata().map_err(failed)?;
+        let is_private = found.mode() & 0o077 == 0
+            && found.uid() == rustix::process::geteuid().as_raw()
+            && found.file_type().is_socket();
+        if !is_private {
+            return Err(unusable(format!("`{}` is open to others", path.display())));
+        }
+        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = UnixListener::from_std(listener).map_err(failed)?;
+        let file = (found.dev(), found.ino());
+        Ok(Some(Listener { listener, path: path.to_owned(), file, is_shared: true }))
     }
 
     /// Serves each connection until `end`; then every running command is ended and recorded.
@@ -133,6 +168,9 @@ impl Listener {
 
     /// Listens on beside its place, where it is reached for its tasks; without a place there nobody reaches it any more.
     fn step_aside(&mut self) {
+        if self.is_shared {
+            return;
+        }
         let aside = left_by(&self.path, std::process::id());
         if self.is_ours() && std::fs::rename(&self.path, &aside).is_ok() {
             self.path = aside;
@@ -149,7 +187,7 @@ impl Listener {
 
     /// Removes the socket file, if it is still the one that was made.
     fn remove(&self) {
-        if self.is_ours() {
+        if self.is_ours() && !self.is_shared {
             let _ = std::fs::remove_file(&self.path); // a stale file is replaced by the next gateway
         }
     }

@@ -100,6 +100,7 @@ mod tests {
         let (home, project) = (folder.path().join("home"), folder.path().join("project"));
         let executable = "/opt/stockade".into();
         let around = Surroundings {
+            configuration: home.join(".config"),
             home,
             project: project.clone(),
             executable,

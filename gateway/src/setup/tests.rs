@@ -5,6 +5,7 @@ use crate::testing::Folder;
 
 fn around(folder: &Folder) -> Surroundings {
     Surroundings {
+        configuration: folder.path().join("home/.config"),
         home: folder.path().join("home"),
         project: folder.path().join("project"),
         executable: "/opt/a b/stockade".into(),

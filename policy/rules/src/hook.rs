@@ -170,6 +170,11 @@ impl HookEvent {
         NAMES.iter().find(|(_, known)| *known == name).map(|(event, _)| *event)
     }
 
+    /// Returns the names of all events.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
+        NAMES.iter().map(|(_, name)| *name)
+    }
+
     /// Returns its name in settings.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(event, _)| *event == self).map_or("", |(_, name)| name)

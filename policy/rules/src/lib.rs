@@ -21,6 +21,7 @@ pub mod pattern;
 pub mod protected;
 pub mod rule;
 mod settings;
+mod spelling;
 
 pub use decision::Decision;
 pub use hook::{Blocking, CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};

@@ -14,6 +14,7 @@ use crate::knowledge::{is_unsafe, knowledge, listed};
 use crate::layer::Layer;
 use crate::merged::Rules;
 use crate::settings::{LoadedSettings, Settings, SettingsText, unknown_key, until_trusted};
+use crate::spelling::instead_of_key;
 use source::{Problems, Source};
 
 use crate::rule::Rule;
@@ -137,7 +138,13 @@ pub fn load(texts: &[SettingsText]) -> LoadedSettings {
     for text in texts {
         let source = Source::new(text);
         match read(&text.text, text.dialect()) {
-            Ok(value) if value.members().is_some() => values.push((source, value)),
+            Ok(value) if value.members().is_some() => match holder_of_nul(&value) {
+                None => values.push((source, value)),
+                Some(span) => {
+                    let message = "a string contains a NUL byte";
+                    problems.refuse(&source, span, "", message, "remove `\\u0000`");
+                }
+            },
             Ok(value) => problems.refuse(
                 &source,
                 value.span,
@@ -171,6 +178,23 @@ pub fn load(texts: &[SettingsText]) -> LoadedSettings {
         merging.take(source, value);
     }
     merging.finish()
+}
+
+/// Returns where a string or key holds a NUL byte. No command and no path does, so a rule with one would never match.
+fn holder_of_nul(value: &Value) -> Option<stockade_parser::Span> {
+    let mut values = vec![value];
+    while let Some(value) = values.pop() {
+        let members = value.members().unwrap_or_default();
+        if let Some(member) = members.iter().find(|member| member.key.contains('\0')) {
+            return Some(member.key_span);
+        }
+        if value.text().is_some_and(|text| text.contains('\0')) {
+            return Some(value.span);
+        }
+        values.extend(members.iter().map(|member| &member.value));
+        values.extend(value.elements().unwrap_or_default());
+    }
+    None
 }
 
 /// Reads what the policy layer locks. A value that is there but is not `false` locks.
@@ -254,7 +278,7 @@ impl Merging {
                         member.key_span,
                         &pointer,
                         &message,
-                        "remove it, or check its spelling",
+                        &instead_of_key(key),
                     );
                 }
             }
@@ -301,13 +325,7 @@ impl Merging {
                         || OTHERS_KEYS.iter().any(|other| is_within(&key, other));
                     if !silent {
                         let message = format!("`{key}` has no effect");
-                        self.warn(
-                            source,
-                            value,
-                            &pointer,
-                            &message,
-                            "remove it, or check its spelling",
-                        );
+                        self.warn(source, value, &pointer, &message, &instead_of_key(&key));
                     }
                     let origin = source.origin(value.span, &pointer);
                     self.settings.values.insert(key, (value.clone(), origin));
@@ -329,7 +347,9 @@ impl Merging {
                 continue;
             };
             if name.is_empty() || name.contains(&b'=') || name.contains(&0) || text.contains('\0') {
-                self.warn(source, &member.value, &pointer, "invalid variable name", "remove it");
+                let message = format!("invalid variable name `{}`", member.key.escape_debug());
+                let help = "use a name without `=` and NUL bytes";
+                self.problems.warn(source, member.key_span, &pointer, &message, help);
             } else if source.is_shared() && is_unsafe(name) {
                 let message = format!("project and local settings cannot set `{}`", member.key);
                 self.warn(

@@ -18,6 +18,10 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// Names in settings.
+    pub(crate) const NAMES: [&str; 6] =
+        ["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"];
+
     /// Returns the mode with this name.
     pub fn named(name: &str) -> Option<Mode> {
         match name {

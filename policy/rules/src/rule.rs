@@ -324,7 +324,10 @@ fn path_specifier(
     if !reads && !edits {
         return Ok(Found::Void(Complaint {
             message: format!("{tool} accepts only `NAME:VALUE` in parentheses"),
-            help: format!("write `{tool}`"),
+            help: match nearest::near(tool).filter(|near| *near != tool) {
+                Some(near) => format!("did you mean `{near}({inside})`?"),
+                None => format!("write `{tool}`"),
+            },
         }));
     }
     let complaint = Complaint {

@@ -22,11 +22,14 @@ pub enum Client {
     Gemini,
     /// OpenCode.
     OpenCode,
+    /// Cline.
+    Cline,
 }
 
 impl Client {
     /// All of them.
-    pub const ALL: [Client; 4] = [Client::Claude, Client::Codex, Client::Gemini, Client::OpenCode];
+    pub const ALL: [Client; 5] =
+        [Client::Claude, Client::Codex, Client::Gemini, Client::OpenCode, Client::Cline];
 
     /// Its name, as `stockade` and as a program.
     pub fn name(self) -> &'static str {
@@ -35,6 +38,7 @@ impl Client {
             Client::Codex => "codex",
             Client::Gemini => "gemini",
             Client::OpenCode => "opencode",
+            Client::Cline => "cline",
         }
     }
 
@@ -45,6 +49,7 @@ impl Client {
             Client::Codex => "@openai/codex",
             Client::Gemini => "@google/gemini-cli",
             Client::OpenCode => "opencode-ai",
+            Client::Cline => "cline",
         }
     }
 
@@ -52,7 +57,7 @@ impl Client {
     pub fn takes_a_shell(self) -> bool {
         match self {
             Client::Claude | Client::Gemini | Client::OpenCode => true,
-            Client::Codex => false,
+            Client::Codex | Client::Cline => false,
         }
     }
 
@@ -95,6 +100,14 @@ impl Client {
                         "models": {"mock-1": {"name": "mock-1", "tool_call": true}}}}});
                 place.write("home/.config/opencode/opencode.json", &settings.to_string());
             }
+            Client::Cline => {
+                let provider = json!({"provider": "openai-compatible", "apiKey": "none",
+                    "model": "mock-1", "baseUrl": base});
+                let settings = json!({"version": 1, "lastUsedProvider": "openai-compatible",
+                    "modes": {}, "providers": {"openai-compatible": {"settings": provider,
+                        "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}}});
+                place.write("home/.cline/data/settings/providers.json", &settings.to_string());
+            }
         }
     }
 
@@ -115,6 +128,7 @@ impl Client {
                 &["-p", "run the demo", "-m", "gemini-2.5-pro", "--yolo", "--skip-trust"]
             }
             Client::OpenCode => &["run", "run the demo"],
+            Client::Cline => &["--json", "run the demo"],
         };
         command.args(words);
         let base = format!("http://127.0.0.1:{port}");
@@ -124,6 +138,7 @@ impl Client {
             .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
         command.env("GOOGLE_GEMINI_BASE_URL", &base).env("GEMINI_API_KEY", "none");
         command.env("GEMINI_TELEMETRY_ENABLED", "false").env("OPENCODE_DISABLE_AUTOUPDATE", "1");
+        command.env("CLINE_NO_AUTO_UPDATE", "1");
         if let Some(search) = search {
             let path = std::env::var("PATH").unwrap_or_default();
             command.env("PATH", format!("{}:{path}", search.display()));

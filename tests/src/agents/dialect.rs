@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::TERMINAL;
 use super::endpoint::{SUBTASK, Script};
 
 /// A form of requests and answers.
@@ -117,7 +118,8 @@ impl Dialect {
     /// Returns the next step of the script in this conversation.
     pub fn step(self, request: &Value, script: &Script) -> Step {
         let offered = tools(request);
-        let shell = ["Bash", "exec_command", "shell_command", "run_shell_command", "bash"];
+        let shell =
+            ["Bash", "exec_command", "shell_command", "run_shell_command", "bash", "run_commands"];
         let shell = shell.iter().find(|name| offered.iter().any(|it| it == *name));
         let Some(shell) = shell else {
             return Step::Words("{\"next_speaker\":\"user\",\"reasoning\":\"\"}".into());
@@ -126,8 +128,11 @@ impl Dialect {
         let commands = if sub { &script.sub_commands } else { &script.commands };
         let done = results(request).len();
         if let Some(command) = commands.get(done) {
-            let key = if *shell == "exec_command" { "cmd" } else { "command" };
-            let mut input = json!({ key: command });
+            let mut input = match *shell {
+                "exec_command" => json!({ "cmd": command, "tty": command == TERMINAL }),
+                "run_commands" => json!({ "commands": [command] }),
+                _ => json!({ "command": command }),
+            };
             if *shell == "bash" {
                 input["description"] = json!("a step");
             }

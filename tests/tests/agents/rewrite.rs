@@ -1,43 +1,128 @@
 //! What the hook puts in the place of an allowed command.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use stockade_tests::gateway::Gateway;
-use stockade_tests::{Place, stockade};
+use stockade_tests::terminal::Terminal;
+use stockade_tests::{Place, skip, stockade};
 
 use super::{AGENTS, call, decision, denying, frame, given, given_to, text};
 
 /// Where the new input of a call stands in the answers of agents.
-const INPUTS: [&str; 4] = [
+const INPUTS: [&str; 5] = [
     "/hookSpecificOutput/updatedInput",
     "/hookSpecificOutput/tool_input",
     "/modifiedArgs",
     "/updated_input",
+    "/overrideInput",
 ];
 
 #[test]
 fn a_rewritten_command_runs_through_the_gate() {
     let place = denying("rewrite");
-    // These two take no new input.
-    let takes = |event: &str| !["cline", "beforeShellExecution"].contains(&event);
-    for (agent, file, event) in AGENTS.into_iter().filter(|it| takes(it.0) && takes(it.2)) {
+    // This event takes no new input.
+    let takes = |event: &str| event != "beforeShellExecution";
+    for (agent, file, event) in AGENTS.into_iter().filter(|it| takes(it.2)) {
         let line = "printf '%s' \"it's $((1+1))\" > made.txt; echo x > ~/outside";
         let output =
             given(&place, agent, &["--rewrite"], frame(&place, file, event, line).as_bytes());
         let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
         let found = INPUTS.iter().find_map(|path| answer.pointer(path));
-        let command = found.and_then(|input| input["command"].as_str()).expect("a new command");
-        let mut shell = Command::new("bash");
-        let plain = place.stockade([""; 0]);
-        shell.args(["-c", command]).current_dir(place.project()).env_clear();
-        shell.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
-        let ran = shell.output().expect("bash");
+        let command = found.and_then(new_command).expect("a new command");
+        let ran = in_bash(&place, command);
         let made = place.project().join("made.txt");
         assert_eq!(std::fs::read_to_string(&made).expect("it ran"), "it's 2", "{agent}: {ran:?}");
         assert!(!place.home().join("outside").exists(), "{agent}: it ran unconfined");
         std::fs::remove_file(made).expect("it was made");
     }
+}
+
+/// The command of a new input; Cline has a list.
+fn new_command(input: &Value) -> Option<&str> {
+    input["command"].as_str().or_else(|| input["commands"][0].as_str())
+}
+
+/// Runs a line as an agent's shell does.
+fn in_bash(place: &Place, line: &str) -> Output {
+    let mut shell = Command::new("bash");
+    let plain = place.stockade([""; 0]);
+    shell.args(["-c", line]).current_dir(place.project()).env_clear();
+    shell.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    shell.output().expect("bash")
+}
+
+#[test]
+fn a_refusal_does_not_end_the_run_of_cline() {
+    let place = denying("rewrite-cline");
+    let (harmless, denied) = ("echo x > made.txt", "touch 'it'\\''s'; echo x > made.txt");
+    let place_of =
+        |commands: Value| call(&place, "cline", "run_commands", json!({"commands": commands}));
+    let frame = place_of(json!([harmless, denied]));
+    let output = given(&place, "cline", &["--rewrite"], frame.as_bytes());
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+    assert_eq!(answer["cancel"], false, "{answer}");
+    let lines = answer["overrideInput"]["commands"].as_array().expect("new commands");
+    assert_eq!(lines.len(), 2, "{answer}");
+    for line in lines {
+        let ran = in_bash(&place, line.as_str().expect("a command"));
+        let told = text(&ran.stderr);
+        assert_eq!((ran.status.code(), text(&ran.stdout).as_str()), (Some(120), ""), "{told}");
+        assert!(told.contains("denied `touch 'it'") && told.contains("Bash(touch:*)"), "{told}");
+    }
+    assert!(!place.project().join("made.txt").exists(), "a refused list ran");
+    // Without the gate's own line, a refusal is the one that the agent has.
+    let output = given(&place, "cline", &[], frame.as_bytes());
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+    assert_eq!((&answer["cancel"], answer.get("overrideInput")), (&json!(true), None), "{answer}");
+    // What is allowed runs through the gate, each command for itself.
+    let frame = place_of(json!([harmless, "echo two"]));
+    let output = given(&place, "cline", &["--rewrite"], frame.as_bytes());
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+    let commands = answer["overrideInput"]["commands"].as_array().expect("new commands");
+    let ran: Vec<_> = commands
+        .iter()
+        .map(|line| in_bash(&place, line.as_str().expect("a command")))
+        .map(|ran| (ran.status.code(), text(&ran.stdout)))
+        .collect();
+    assert_eq!(ran, [(Some(0), String::new()), (Some(0), "two\n".to_owned())]);
+    assert!(place.project().join("made.txt").exists());
+}
+
+#[test]
+fn the_line_for_an_agent_that_joins_both_streams_keeps_their_order() {
+    let place = denying("rewrite-order");
+    let line = "for n in 1 2 3 4 5; do echo o$n; echo e$n >&2; done";
+    let written = (1..=5).map(|n| format!("o{n}\ne{n}\n")).collect::<String>();
+    for agent in ["codex", "gemini", "opencode"] {
+        let (_, file, event) = AGENTS.into_iter().find(|it| it.0 == agent).expect("the agent");
+        let output =
+            given(&place, agent, &["--rewrite"], frame(&place, file, event, line).as_bytes());
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+        let found = INPUTS.iter().find_map(|path| answer.pointer(path));
+        let ran = in_bash(&place, found.and_then(new_command).expect("a new command"));
+        assert_eq!((text(&ran.stdout), text(&ran.stderr)), (written.clone(), String::new()));
+    }
+}
+
+#[test]
+fn codex_gets_a_terminal_where_it_has_one_itself() {
+    let place = denying("rewrite-terminal");
+    let frame =
+        frame(&place, "hook_codex", "PreToolUse", "test -t 0 && test -t 1 && tty && stty size");
+    let line = rewritten(&place, "codex", &frame);
+    let ran = in_bash(&place, &line);
+    assert_eq!(ran.status.code(), Some(1), "without a terminal: {}", text(&ran.stderr));
+    let Some(mut terminal) = Terminal::start(&place, Path::new("bash"), &["-c", &line]) else {
+        return skip(
+            "codex_gets_a_terminal_where_it_has_one_itself",
+            "the program `script`, which gives a terminal, is not installed",
+        );
+    };
+    terminal.wait_for("/dev/pts/");
+    let (status, screen) = terminal.end();
+    assert_eq!(status, Some(0), "{screen}");
 }
 
 /// What the hook makes of a frame's command.
@@ -53,16 +138,35 @@ fn a_rewritten_command_names_the_session_of_its_frame() {
     let place = Place::new("rewrite-session");
     let _gateway = Gateway::start(&place);
     let gate = stockade().display();
-    for (agent, file, event, session) in [
-        ("claude", "hook_claude330", "PreToolUse", "c7304f71-2813-4226-84e2-855ce46977d3"),
-        ("codex", "hook_codex", "PreToolUse", "01a2000c-484a-7883-8549-e1a8ee1cfda7"),
-        ("gemini", "hook_gemini", "BeforeTool", "fe8b54f2-0ad0-4665-9e00-d12dff9003b2"),
-        ("copilot", "hook_copilot", "preToolUse", "996840ca-52cd-4a74-87f7-b1555de3ec13"),
-        ("opencode", "hook_opencode", "PreToolUse", "ses_dfff51730ffeYYf992W0AYtdrJ"),
-        ("cursor", "hook_cursor", "preToolUse", "9f0c"),
+    for (agent, file, event, session, streams) in [
+        ("claude", "hook_claude330", "PreToolUse", "c7304f71-2813-4226-84e2-855ce46977d3", ""),
+        (
+            "codex",
+            "hook_codex",
+            "PreToolUse",
+            "01a2000c-484a-7883-8549-e1a8ee1cfda7",
+            "'--pty=auto' '--merge-output' ",
+        ),
+        (
+            "gemini",
+            "hook_gemini",
+            "BeforeTool",
+            "fe8b54f2-0ad0-4665-9e00-d12dff9003b2",
+            "'--merge-output' ",
+        ),
+        ("copilot", "hook_copilot", "preToolUse", "996840ca-52cd-4a74-87f7-b1555de3ec13", ""),
+        (
+            "opencode",
+            "hook_opencode",
+            "PreToolUse",
+            "ses_dfff51730ffeYYf992W0AYtdrJ",
+            "'--merge-output' ",
+        ),
+        ("cursor", "hook_cursor", "preToolUse", "9f0c", ""),
     ] {
         let recorded = frame(&place, file, event, "pwd");
-        let line = |session: &str| format!("'{gate}' 'run' '--for-agent' {session}'--' 'pwd'");
+        let line =
+            |session: &str| format!("'{gate}' 'run' '--for-agent' {session}{streams}'--' 'pwd'");
         let named = line(&format!("'--session' '{session}' "));
         assert_eq!(rewritten(&place, agent, &recorded), named, "{agent}");
         // A name that could be read as anything else is left out, and the command stays what it is.

@@ -53,7 +53,7 @@ pub(crate) struct Setup {
     #[command(flatten)]
     pub common: Common,
     /// The agent.
-    #[arg(value_name = "AGENT", value_enum, required_unless_present = "all")]
+    #[arg(value_name = "AGENT", value_enum, required_unless_present_any = ["all", "socket_unit"])]
     pub agent: Option<crate::serve::hook::Agent>,
     /// All installed agents; with --undo all known agents, in both scopes.
     #[arg(long, conflicts_with = "agent")]
@@ -64,6 +64,9 @@ pub(crate) struct Setup {
     /// Write the agent's administrator file, which a project cannot override.
     #[arg(long, conflicts_with = "scope")]
     pub managed: bool,
+    /// Write a user unit of systemd that starts your gateway with the first connection.
+    #[arg(long, conflicts_with_all = ["agent", "all", "scope", "managed"])]
+    pub socket_unit: bool,
     /// Print the changes without making them.
     #[arg(long)]
     pub dry_run: bool,

@@ -25,6 +25,13 @@ pub(crate) enum Ruling {
     },
     /// The calls must not run.
     Deny(String),
+    /// It must not run. Where the agent's run would end with a refusal, an input of ours runs in its place.
+    Replace {
+        /// Why.
+        reason: String,
+        /// The whole input that only prints the reason.
+        input: Value,
+    },
     /// Nothing waits for an answer.
     NoObjection,
 }
@@ -89,18 +96,16 @@ pub(crate) fn takes_new_input(agent: Agent, event: &str) -> bool {
         Agent::Claude | Agent::Codex | Agent::OpenCode => event == "PreToolUse",
         Agent::Gemini => event == "BeforeTool",
         Agent::Copilot | Agent::Cursor => event == "preToolUse",
-        Agent::Cline
-        | Agent::Antigravity
-        | Agent::VsCode
-        | Agent::Droid
-        | Agent::Qwen
-        | Agent::Windsurf => false,
+        Agent::Cline => event == "tool_call",
+        Agent::Antigravity | Agent::VsCode | Agent::Droid | Agent::Qwen | Agent::Windsurf => false,
     }
 }
 
 /// Says whether the agent takes a new input at its event for tools.
 pub(crate) fn is_rewritten(agent: Agent) -> bool {
-    ["PreToolUse", "BeforeTool", "preToolUse"].iter().any(|event| takes_new_input(agent, event))
+    ["PreToolUse", "BeforeTool", "preToolUse", "tool_call"]
+        .iter()
+        .any(|event| takes_new_input(agent, event))
 }
 
 /// Returns the explicit refusal that stands for every failure of ours.
@@ -137,10 +142,29 @@ pub(crate) fn blocked(agent: Agent, reason: &str) -> Answer {
     }
 }
 
-/// Turns a question into a refusal where the agent would run the command, hang, or knows no question.
+/// Turns a question into a refusal where the agent would run the command, hang, or knows no question; and a replaced
+/// command where the agent takes a plain refusal.
 fn downgraded(agent: Agent, event: &str, ruling: &Ruling) -> Ruling {
-    let Ruling::Ask { reason, .. } = ruling else { return ruling.clone() };
-    if asks(agent, event) { ruling.clone() } else { Ruling::Deny(reason.clone()) }
+    let holds = match ruling {
+        Ruling::Ask { .. } => asks(agent, event),
+        Ruling::Replace { .. } => ends_with_refusal(agent),
+        Ruling::Allow { .. } | Ruling::Deny(_) | Ruling::NoObjection => true,
+    };
+    match ruling {
+        Ruling::Ask { reason, .. } | Ruling::Replace { reason, .. } if !holds => {
+            Ruling::Deny(reason.clone())
+        }
+        Ruling::Ask { .. }
+        | Ruling::Replace { .. }
+        | Ruling::Allow { .. }
+        | Ruling::Deny(_)
+        | Ruling::NoObjection => ruling.clone(),
+    }
+}
+
+/// Says whether a refusal ends the whole run of the agent.
+pub(crate) fn ends_with_refusal(agent: Agent) -> bool {
+    agent == Agent::Cline
 }
 
 /// Says whether the agent takes a new input with a question as well: what it shows its person is then what runs. Of the
@@ -195,12 +219,12 @@ fn pre_tool_use(ruling: &Ruling, plain_allow: bool) -> Option<Value> {
         Ruling::Allow { rewritten: None, .. } if !plain_allow => return None,
         Ruling::Allow { reason, .. } => decided("allow", reason),
         Ruling::Ask { reason, .. } => decided("ask", reason),
-        Ruling::Deny(reason) => decided("deny", reason),
+        Ruling::Deny(reason) | Ruling::Replace { reason, .. } => decided("deny", reason),
         Ruling::NoObjection => return None,
     };
     let rewritten = match ruling {
         Ruling::Allow { rewritten, .. } | Ruling::Ask { rewritten, .. } => rewritten.as_ref(),
-        Ruling::Deny(_) | Ruling::NoObjection => None,
+        Ruling::Deny(_) | Ruling::Replace { .. } | Ruling::NoObjection => None,
     };
     if let (Some(input), Some(output)) = (rewritten, output.as_object_mut()) {
         output.insert("updatedInput".to_owned(), input.clone());
@@ -211,7 +235,9 @@ fn pre_tool_use(ruling: &Ruling, plain_allow: bool) -> Option<Value> {
 fn permission_request(ruling: &Ruling) -> Option<Value> {
     let decision = match ruling {
         Ruling::Allow { .. } => json!({ "behavior": "allow" }),
-        Ruling::Deny(reason) => json!({ "behavior": "deny", "message": spoken(reason) }),
+        Ruling::Deny(reason) | Ruling::Replace { reason, .. } => {
+            json!({ "behavior": "deny", "message": spoken(reason) })
+        }
         Ruling::Ask { .. } | Ruling::NoObjection => return None,
     };
     Some(
@@ -226,7 +252,7 @@ fn gemini(ruling: &Ruling) -> Option<Value> {
             "hookSpecificOutput": { "hookEventName": "BeforeTool", "tool_input": input }
         })),
         Ruling::Allow { rewritten: None, .. } => Some(json!({ "decision": "allow" })),
-        Ruling::Ask { reason, .. } | Ruling::Deny(reason) => {
+        Ruling::Ask { reason, .. } | Ruling::Deny(reason) | Ruling::Replace { reason, .. } => {
             Some(json!({ "decision": "deny", "reason": spoken(reason) }))
         }
         Ruling::NoObjection => None,
@@ -242,7 +268,7 @@ fn copilot(ruling: &Ruling) -> Option<Value> {
         Ruling::Ask { reason, .. } => {
             Some(json!({ "permissionDecision": "ask", "permissionDecisionReason": spoken(reason) }))
         }
-        Ruling::Deny(reason) => Some(
+        Ruling::Deny(reason) | Ruling::Replace { reason, .. } => Some(
             json!({ "permissionDecision": "deny", "permissionDecisionReason": spoken(reason) }),
         ),
         Ruling::NoObjection => None,
@@ -256,14 +282,20 @@ fn antigravity(ruling: &Ruling) -> Option<Value> {
         Ruling::Ask { reason, .. } => {
             Some(json!({ "decision": "force_ask", "reason": spoken(reason) }))
         }
-        Ruling::Deny(reason) => Some(json!({ "decision": "deny", "reason": spoken(reason) })),
+        Ruling::Deny(reason) | Ruling::Replace { reason, .. } => {
+            Some(json!({ "decision": "deny", "reason": spoken(reason) }))
+        }
         Ruling::NoObjection => None,
     }
 }
 
+/// A cancel ends the run, so a command that must not run is replaced where that is possible.
 fn cline(ruling: &Ruling) -> Option<Value> {
     match ruling {
-        Ruling::Allow { .. } => Some(json!({ "cancel": false })),
+        Ruling::Allow { rewritten: Some(input), .. } | Ruling::Replace { input, .. } => {
+            Some(json!({ "cancel": false, "overrideInput": input }))
+        }
+        Ruling::Allow { rewritten: None, .. } => Some(json!({ "cancel": false })),
         Ruling::Ask { reason, .. } | Ruling::Deny(reason) => {
             Some(json!({ "cancel": true, "errorMessage": spoken(reason) }))
         }
@@ -280,7 +312,7 @@ fn cursor(event: &str, ruling: &Ruling) -> Option<Value> {
         Ruling::Ask { reason, .. } => Some(json!({
             "permission": "ask", "user_message": spoken(reason), "agent_message": spoken(reason)
         })),
-        Ruling::Deny(reason) => Some(json!({
+        Ruling::Deny(reason) | Ruling::Replace { reason, .. } => Some(json!({
             "permission": "deny", "user_message": spoken(reason), "agent_message": spoken(reason)
         })),
         Ruling::NoObjection => None,

@@ -35,6 +35,8 @@ pub(crate) struct Waiting {
     pub inner: bool,
     /// The row of the tool; none when its names are ours.
     pub tool: Option<ToolRow>,
+    /// Options of the line that takes a command's place, about its streams.
+    pub streams: Vec<String>,
     /// The agent's name for the call.
     pub call_id: Option<String>,
     /// The agent's session.
@@ -169,9 +171,19 @@ fn read_object(agent: Agent, row: &AgentRow, frame: &Value, here: &str) -> Resul
     let (session, call_id) = (session(frame), call_id(frame));
     let tool = row.tools.get(&name).cloned();
     let (raw_input, directory) = (input, cwd);
-    let waiting =
-        Waiting { event, calls, raw_input, inner, tool, call_id, session, directory, plan };
-    Ok(Frame::Calls(Box::new(waiting)))
+    let streams = row.streams.clone();
+    Ok(Frame::Calls(Box::new(Waiting {
+        event,
+        calls,
+        raw_input,
+        inner,
+        tool,
+        streams,
+        call_id,
+        session,
+        directory,
+        plan,
+    })))
 }
 
 /// Reads a frame that tells of something.

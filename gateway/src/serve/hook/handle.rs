@@ -4,17 +4,19 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::answer::{
-    Answer, Ruling, answer, asks, blocked, takes_new_input, takes_new_input_with_question,
+    Answer, Ruling, answer, asks, blocked, ends_with_refusal, takes_new_input,
+    takes_new_input_with_question,
 };
 use super::frame::{Call, Frame, Told, Waiting, given_back, read_from};
 use super::said;
+use super::table::Split;
 use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, Context, DecisionView, EventRequest};
 use crate::protocol::words;
 use crate::random;
 use crate::route::Route;
-use crate::serve::shell::wrapping;
+use crate::serve::shell::wrapping::{self, Parts};
 use stockade_base::hex;
 
 /// How allowed shell commands are to run.
@@ -50,6 +52,8 @@ pub(crate) async fn handle(
             let ruling = judge(agent, &waiting, context, running, client).await;
             match ruling {
                 Ok((ruling, decisions)) => {
+                    let ruling =
+                        replaced(agent, &waiting, launcher(agent, &waiting, running), ruling);
                     let answer = answer(agent, &waiting.event, &ruling);
                     said::beside(agent, &waiting.event, answer, &decisions)
                 }
@@ -112,7 +116,9 @@ async fn judge(
                     Some(_) if !stays_in_project(waiting, context) => {
                         return Ok((Ruling::Deny(ELSEWHERE.into()), decisions));
                     }
-                    Some(_) => through_gate(agent, waiting, context, (launcher, question), first)?,
+                    Some(_) => {
+                        through_gate(agent, waiting, context, (launcher, question), &decisions)?
+                    }
                     None => None,
                 };
                 Ruling::Ask { reason: told(asked, call), rewritten }
@@ -129,7 +135,7 @@ async fn judge(
         (Some(_), _) if !stays_in_project(waiting, context) => {
             return Ok((Ruling::Deny(ELSEWHERE.into()), decisions));
         }
-        (Some(_), _) => through_gate(agent, waiting, context, (launcher, None), first)?,
+        (Some(_), _) => through_gate(agent, waiting, context, (launcher, None), &decisions)?,
         (None, false) => None,
         (None, true) if taken && decisions.len() == 1 => Some(given_back(waiting, &first.input)?),
         (None, true) => return Ok((Ruling::Deny(CHANGED.into()), decisions)),
@@ -168,20 +174,41 @@ fn number() -> Result<String, String> {
     Ok(hex(&bytes))
 }
 
-/// Returns the agent's input with the line by which the gate runs the judged command.
+/// Returns the agent's input with the lines by which the gate runs the judged commands.
 fn through_gate(
     agent: Agent,
     waiting: &Waiting,
     context: &Context,
     (launcher, question): (Option<&str>, Option<String>),
-    judged: &DecisionView,
+    judged: &[DecisionView],
 ) -> Result<Option<Value>, String> {
     let Some(launcher) = launcher else { return Ok(None) };
     let session = of_agent(agent, context, waiting.session.as_ref()).session;
-    let command = judged.input.get("command").and_then(Value::as_str);
-    let command = command.ok_or("the judged input has no command")?;
-    let line = wrapping::line(launcher, (session.as_deref(), question.as_deref()), command);
-    with_command(waiting, line).map(Some)
+    let parts = Parts {
+        session: session.as_deref(),
+        question: question.as_deref(),
+        streams: &waiting.streams,
+    };
+    let line = |decision: &DecisionView| {
+        let command = decision.input.get("command").and_then(Value::as_str)?;
+        Some(wrapping::line(launcher, parts, command))
+    };
+    let lines = judged.iter().map(line).collect::<Option<_>>();
+    with_commands(waiting, lines.ok_or("the judged input has no command")?).map(Some)
+}
+
+/// Turns a refusal of commands into commands that only print it, where the agent's run would end with the refusal.
+fn replaced(agent: Agent, waiting: &Waiting, launcher: Option<&str>, ruling: Ruling) -> Ruling {
+    let (Ruling::Deny(reason) | Ruling::Ask { reason, .. }, Some(launcher), true) =
+        (&ruling, launcher, ends_with_refusal(agent))
+    else {
+        return ruling;
+    };
+    let lines = waiting.calls.iter().map(|_| wrapping::refusing_line(launcher, reason)).collect();
+    match with_commands(waiting, lines) {
+        Ok(input) => Ruling::Replace { reason: reason.clone(), input },
+        Err(_) => ruling,
+    }
 }
 
 /// Returns what the gateway is told of an event.
@@ -219,11 +246,13 @@ fn told(decision: &DecisionView, call: &Call) -> String {
     lines.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the executable that runs the command through the gate; none when the agent runs it itself.
+/// Returns the executable that runs the commands through the gate; none when the agent runs them itself.
 fn launcher<'a>(agent: Agent, waiting: &Waiting, running: &'a Running) -> Option<&'a str> {
     let Running::Rewritten(executable) = running else { return None };
-    let one_command = matches!(waiting.calls.as_slice(), [call] if call.tool == "Bash");
-    (one_command && takes_new_input(agent, &waiting.event)).then_some(executable)
+    let is_list = waiting.tool.as_ref().is_some_and(|it| matches!(it.split, Split::Each(_)));
+    let counted = if is_list { !waiting.calls.is_empty() } else { waiting.calls.len() == 1 };
+    let commands = counted && waiting.calls.iter().all(|call| call.tool == "Bash");
+    (commands && takes_new_input(agent, &waiting.event)).then_some(executable)
 }
 
 /// Says whether what runs in the directories of the calls belongs to the project of the session.
@@ -264,11 +293,19 @@ fn request(
     }
 }
 
-/// Returns the agent's whole input with `line` in the place of the command.
-fn with_command(waiting: &Waiting, line: String) -> Result<Value, String> {
+/// Returns the agent's whole input with `lines` in the place of its commands, one for each call.
+fn with_commands(waiting: &Waiting, mut lines: Vec<String>) -> Result<Value, String> {
     let mut input = waiting.raw_input.clone();
-    match input.get_mut("command") {
-        Some(place) => *place = Value::String(line),
+    let list = waiting.tool.as_ref().and_then(|tool| match &tool.split {
+        Split::Each(list) => Some(list.as_str()),
+        Split::No | Split::Patch(_) | Split::Addresses(_) => None,
+    });
+    let new = match list {
+        Some(_) => Value::from(lines),
+        None => Value::from(lines.pop().unwrap_or_default()),
+    };
+    match input.get_mut(list.unwrap_or("command")) {
+        Some(place) => *place = new,
         None => return Err("the shell tool has no `command`".into()),
     }
     Ok(input)

@@ -30,6 +30,8 @@ pub(crate) struct AgentRow {
     pub has_our_names: bool,
     /// Names of events that it only tells of, and ours.
     pub told: BTreeMap<String, String>,
+    /// Options of the hook's line about the streams of a command.
+    pub streams: Vec<String>,
     /// Its tools by their name there.
     pub tools: BTreeMap<String, ToolRow>,
 }
@@ -80,6 +82,7 @@ pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
         tools.insert(member.key.clone(), tool(&member.value)?);
     }
     let told = names(row.get("told"))?;
+    let streams = row.get("streams").map_or(Ok(Vec::new()), |list| strings(Some(list)))?;
     let has_our_names = row.get("names").and_then(Value::text) == Some("ours");
     Ok(AgentRow {
         named,
@@ -90,6 +93,7 @@ pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
         inner_without,
         has_our_names,
         told,
+        streams,
         tools,
     })
 }

@@ -182,7 +182,7 @@ fn answers_hold_only_what_the_agent_reads() {
         cline 0 {"cancel":true,"errorMessage":"denied by `Bash(curl:*)`"}
         cline 0 {"cancel":true,"errorMessage":"no rule"}
         cline 0 {"cancel":false}
-        cline 0 {"cancel":false}
+        cline 0 {"cancel":false,"overrideInput":{"command":"x"}}
         cursor 0 {"permission":"deny","user_message":"denied by `Bash(curl:*)`","agent_message":"denied by `Bash(curl:*)`"}
         cursor 0 {"permission":"ask","user_message":"no rule","agent_message":"no rule"}
         cursor 0 {"permission":"allow"}
@@ -207,6 +207,18 @@ fn answers_hold_only_what_the_agent_reads() {
         windsurf 2 stockade: blocked: no rule
         windsurf 0 
         windsurf 0 "#]].assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn only_cline_runs_something_in_the_place_of_what_is_refused() {
+    let refused = Ruling::Deny("no rule".into());
+    let replaced = Ruling::Replace { reason: "no rule".into(), input: json!({ "command": "x" }) };
+    for agent in Agent::ALL.into_iter().filter(|agent| *agent != Agent::Cline) {
+        let event = if agent == Agent::Copilot { "preToolUse" } else { "PreToolUse" };
+        assert_eq!(shown(agent, event, &replaced), shown(agent, event, &refused), "{agent:?}");
+    }
+    let told = shown(Agent::Cline, "tool_call", &replaced);
+    assert_eq!(told, r#"0 {"cancel":false,"overrideInput":{"command":"x"}}"#);
 }
 
 #[test]

@@ -86,20 +86,35 @@ pub(crate) struct Through {
     pub question: Option<String>,
 }
 
-/// Returns the line by which the hook has `executable`, the gate, run a command of a session, after the
-/// question with this number. A name that is not plain is left out.
-pub(crate) fn line(
-    executable: &str,
-    (session, question): (Option<&str>, Option<&str>),
-    command: &str,
-) -> String {
-    let session = session.filter(|name| is_plain_name(name));
+/// Options of the hook's line about the streams of the command, in their order; an agent's row of the table names its own.
+pub(crate) const STREAM_OPTIONS: [&str; 2] = ["--pty=auto", "--merge-output"];
+
+/// Parts of the hook's line besides the command.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Parts<'a> {
+    /// The session that the line names. A name that is not plain is left out.
+    pub session: Option<&'a str>,
+    /// The number of the question that the line follows.
+    pub question: Option<&'a str>,
+    /// Those of [`STREAM_OPTIONS`] that the agent needs.
+    pub streams: &'a [String],
+}
+
+/// Returns the line by which the hook has `executable`, the gate, run `command`.
+pub(crate) fn line(executable: &str, parts: Parts<'_>, command: &str) -> String {
+    let session = parts.session.filter(|name| is_plain_name(name));
     let words = [executable, "run", "--for-agent"];
     let named = session.into_iter().flat_map(|name| ["--session", name]);
-    let asked = question.into_iter().flat_map(|number| ["--asked", number]);
-    let words: Vec<String> =
-        words.into_iter().chain(named).chain(asked).chain(["--", command]).map(quoted).collect();
-    words.join(" ")
+    let asked = parts.question.into_iter().flat_map(|number| ["--asked", number]);
+    let streams =
+        STREAM_OPTIONS.into_iter().filter(|option| parts.streams.iter().any(|it| it == option));
+    let words = words.into_iter().chain(named).chain(asked).chain(streams).chain(["--", command]);
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the line by which `executable`, the gate, only prints the reason of a refusal.
+pub(crate) fn refusing_line(executable: &str, reason: &str) -> String {
+    [executable, "refuse", "--", reason].map(quoted).join(" ")
 }
 
 /// Returns the command of a line that runs it through this very executable, as the hook writes it.
@@ -117,6 +132,8 @@ pub(crate) fn through_gate(text: &str) -> Option<Through> {
     };
     let (session, rest) = option(rest, "--session")?;
     let (question, rest) = option(rest, "--asked")?;
+    // The streams are those of the caller here.
+    let rest = STREAM_OPTIONS.iter().fold(rest, |rest, name| next(&rest, name).unwrap_or(rest));
     let rest = next(&rest, "--")?;
     let (text, rest) = word(rest.strip_prefix(' ')?)?;
     let ours = is_this_executable(Path::new(&program));

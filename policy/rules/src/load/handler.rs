@@ -12,6 +12,7 @@ use crate::layer::Origin;
 use crate::merged::Rules;
 use crate::rule::{self, Reading};
 use crate::settings::{Settings, unknown_key};
+use crate::spelling::{close, instead};
 
 /// Longest time limit of a handler, in seconds.
 const LONGEST_TIMEOUT_SECONDS: f64 = 86_400.0;
@@ -29,13 +30,13 @@ pub(super) struct Complaint {
     /// What, without full stop.
     pub message: String,
     /// What to do.
-    pub help: &'static str,
+    pub help: String,
     /// The handler does what it would do without the fault.
     pub harmless: bool,
 }
 
-fn bad(message: impl Into<String>, help: &'static str) -> Complaint {
-    Complaint { message: message.into(), help, harmless: false }
+fn bad(message: impl Into<String>, help: impl Into<String>) -> Complaint {
+    Complaint { message: message.into(), help: help.into(), harmless: false }
 }
 
 /// Reads a handler. What comes back with it leaves the handler at work, and never makes it run less often.
@@ -58,8 +59,9 @@ pub(super) fn read(
             let help = "use a handler of type `command` or `http`";
             return Err(bad("handlers of this type are not supported", help));
         }
-        Some(_) | None => {
-            return Err(bad("the handler has no known `type`", "write `command` or `http`"));
+        named => {
+            let help = instead(named.unwrap_or_default(), &["command", "http"]);
+            return Err(bad("the handler has no known `type`", help));
         }
     };
     complaints.extend(unknown_keys(value, own));
@@ -101,7 +103,13 @@ fn unknown_keys(value: &Value, own: &[&str]) -> Vec<Complaint> {
     unknown
         .map(|key| Complaint {
             harmless: true,
-            ..bad(unknown_key(key), "remove it, or check its spelling")
+            ..bad(
+                unknown_key(key),
+                match close(key, COMMON_KEYS.iter().chain(own).copied()) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => "remove it".to_owned(),
+                },
+            )
         })
         .collect()
 }

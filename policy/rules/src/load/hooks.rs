@@ -9,6 +9,7 @@ use super::texts;
 use crate::hook::{Hook, HookEvent};
 use crate::layer::{Layer, Origin};
 use crate::settings::{Settings, Severity, until_trusted};
+use crate::spelling::close;
 
 /// Events of the reference at which nothing of ours runs.
 const OTHER_EVENTS: [&str; 10] = [
@@ -107,11 +108,18 @@ impl Collected {
                     continue;
                 }
                 None if OTHER_EVENTS.contains(&event.key.as_str()) => {
-                    (format!("hooks of `{}` are not supported", event.key), "they have no effect")
+                    let message = format!("hooks of `{}` are not supported", event.key);
+                    (message, "they have no effect".to_owned())
                 }
-                None => (format!("unknown event `{}`", event.key), "check its spelling"),
+                None => {
+                    let help = match close(&event.key, HookEvent::names()) {
+                        Some(meant) => format!("did you mean `{meant}`?"),
+                        None => "the documentation of hooks lists all events".to_owned(),
+                    };
+                    (format!("unknown event `{}`", event.key), help)
+                }
             };
-            problems.warn(source, event.key_span, &pointer, &message, help);
+            problems.warn(source, event.key_span, &pointer, &message, &help);
         }
     }
 
@@ -150,13 +158,13 @@ impl Collected {
                     Ok((hook, complaints)) => {
                         for handler::Complaint { message, help, harmless } in complaints {
                             let severity = if harmless { Severity::Warning } else { severity };
-                            problems.add(severity, source, value.span, &pointer, &message, help);
+                            problems.add(severity, source, value.span, &pointer, &message, &help);
                         }
                         let above = source.is_above().then(|| source.anchor().to_owned());
                         self.push(Hook { matcher: matcher.to_owned(), above, ..hook });
                     }
                     Err(handler::Complaint { message, help, .. }) => {
-                        problems.add(severity, source, value.span, &pointer, &message, help);
+                        problems.add(severity, source, value.span, &pointer, &message, &help);
                     }
                 }
             }

@@ -11,6 +11,7 @@ use crate::layer::Layer;
 use crate::mode::Mode;
 use crate::rule::{self, Complaint, Reading, Specifier};
 use crate::settings::{Severity, unknown_key};
+use crate::spelling::{instead, instead_of_key};
 
 impl Merging {
     pub(super) fn permissions(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
@@ -33,8 +34,8 @@ impl Merging {
                 "skipDangerousModePermissionPrompt" => {}
                 key => {
                     let message = unknown_key(key);
-                    let help = "rules belong in `allow`, `ask` and `deny`";
-                    self.problems.warn(source, member.key_span, &pointer, &message, help);
+                    let help = instead_of_key(&format!("permissions.{key}"));
+                    self.problems.warn(source, member.key_span, &pointer, &message, &help);
                 }
             }
         }
@@ -153,7 +154,8 @@ impl Merging {
             return self.mode_of_above(source, value.text().and_then(Mode::named));
         }
         let Some(mode) = value.text().and_then(Mode::named) else {
-            self.warn(source, value, pointer, "invalid mode; `default` is used", "write a mode");
+            let help = instead(value.text().unwrap_or_default(), &Mode::NAMES);
+            self.warn(source, value, pointer, "invalid mode; `default` is used", &help);
             self.set_mode(source, Mode::Default);
             return;
         };

@@ -13,6 +13,7 @@ use crate::pattern::command::CommandPattern;
 use crate::pattern::path::verbatim;
 use crate::rule::braces;
 use crate::settings::{SandboxSettings, Severity, unknown_key};
+use crate::spelling::instead_of_key;
 
 /// A list of texts with origins in the merged settings.
 type List = fn(&mut SandboxSettings) -> &mut Vec<(String, Origin)>;
@@ -58,13 +59,13 @@ impl Merging {
                 format!("{group}.{}", member.key)
             };
             if !self.sandbox_key(source, &key, &member.value, &pointer) {
-                let message = unknown_key(&format!("sandbox.{key}"));
+                let path = format!("sandbox.{key}");
                 self.problems.warn(
                     source,
                     member.key_span,
                     &pointer,
-                    &message,
-                    "check its spelling",
+                    &unknown_key(&path),
+                    &instead_of_key(&path),
                 );
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::decision::Decision;
 use crate::knowledge::knowledge;
+use crate::spelling::close;
 
 /// Returns the tool that a rule which refuses or asks is likely to mean, or the empty name where that cannot be told, with
 /// what is wrong and what to write; none if the tool is known.
@@ -57,33 +58,8 @@ fn is_known(tool: &str) -> bool {
 }
 
 /// Returns the one known tool that is called nearly so.
-fn near(tool: &str) -> Option<&'static str> {
-    let lower = tool.to_ascii_lowercase();
-    let tools = || knowledge().known_tools.iter();
-    let same = |known: &&&str| known.to_ascii_lowercase() == lower;
-    let close = |known: &&&str| {
-        known.len() > 3 && is_one_off(known.to_ascii_lowercase().as_bytes(), lower.as_bytes())
-    };
-    let mut close = tools().filter(close);
-    let one = tools().find(same).or_else(|| close.next().filter(|_| close.next().is_none()));
-    one.copied()
-}
-
-/// Says whether one letter more, less, other or exchanged with its neighbour makes one of the other.
-fn is_one_off(a: &[u8], b: &[u8]) -> bool {
-    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    let same = short.iter().zip(long).take_while(|(a, b)| a == b).count();
-    let rest = |text: &[u8], from: usize| text.get(from..).unwrap_or_default().to_vec();
-    match long.len() - short.len() {
-        0 => {
-            let swapped = short.get(same) == long.get(same + 1)
-                && short.get(same + 1) == long.get(same)
-                && rest(short, same + 2) == rest(long, same + 2);
-            swapped || rest(short, same + 1) == rest(long, same + 1)
-        }
-        1 => rest(short, same) == rest(long, same + 1),
-        _ => false,
-    }
+pub(super) fn near(tool: &str) -> Option<&'static str> {
+    close(tool, knowledge().known_tools.iter().copied())
 }
 
 #[cfg(test)]

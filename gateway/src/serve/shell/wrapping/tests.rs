@@ -130,13 +130,23 @@ fn only_this_executable_is_the_gate() {
     }
 }
 
+fn named(session: &str) -> Parts<'_> {
+    Parts { session: Some(session), ..Parts::default() }
+}
+
+#[test]
+fn the_line_of_a_refusal_is_one_word_of_text() {
+    let line = refusing_line("/bin/stockade", "no; it's `$(id)`");
+    assert_eq!(line, r#"'/bin/stockade' 'refuse' '--' 'no; it'"'"'s `$(id)`'"#);
+}
+
 #[test]
 fn the_line_of_the_hook_names_a_session_with_a_plain_name() {
     let own = std::fs::read_link("/proc/self/exe").unwrap();
     let own = own.to_str().unwrap();
     let longest = "a".repeat(128);
     for name in ["01a2000c-484a-7883-8549-e1a8ee1cfda7", "ses_dfff51730", "a.b:c", "1", &longest] {
-        let line = line(own, (Some(name), None), "echo 'a'");
+        let line = line(own, named(name), "echo 'a'");
         let words = format!("'{own}' 'run' '--for-agent' '--session' '{name}' '--' ");
         assert_eq!(line, words + r#"'echo '"'"'a'"'"''"#);
         let (text, session) = ("echo 'a'".into(), Some(name.to_owned()));
@@ -146,14 +156,17 @@ fn the_line_of_the_hook_names_a_session_with_a_plain_name() {
     for name in
         ["", "a b", "a'b", "a\nb", "a\0b", "-a", "--", "_a", "$HOME", "a/b", "é", "a;b", &too_long]
     {
-        assert_eq!(line(own, (Some(name), None), "ls"), line(own, (None, None), "ls"), "{name:?}");
+        assert_eq!(line(own, named(name), "ls"), line(own, Parts::default(), "ls"), "{name:?}");
     }
-    assert_eq!(line(own, (None, None), "ls"), format!("'{own}' 'run' '--for-agent' '--' 'ls'"));
-    let line = line(own, (Some("s"), Some("07af")), "ls");
-    assert_eq!(
-        line,
-        format!("'{own}' 'run' '--for-agent' '--session' 's' '--asked' '07af' '--' 'ls'")
-    );
+    let plain = format!("'{own}' 'run' '--for-agent' '--' 'ls'");
+    assert_eq!(line(own, Parts::default(), "ls"), plain);
+    // In the order of the line, whatever that of the table is.
+    let streams = ["--merge-output", "--pty=auto", "--unsandboxed"].map(str::to_owned);
+    let parts = Parts { session: Some("s"), question: Some("07af"), streams: &streams };
+    let line = line(own, parts, "ls");
+    let words =
+        "'run' '--for-agent' '--session' 's' '--asked' '07af' '--pty=auto' '--merge-output'";
+    assert_eq!(line, format!("'{own}' {words} '--' 'ls'"));
     let (text, session, question) = ("ls".into(), Some("s".into()), Some("07af".into()));
     assert_eq!(through_gate(&line), Some(Through { text, session, question }));
 }
