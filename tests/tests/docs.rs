@@ -1,9 +1,11 @@
-//! The pages of `docs/` and the README: their links lead somewhere, each page says for whom it is, and the settings
-//! that they show are read without a complaint.
+//! The pages of `docs/` and the README: their links lead somewhere, each page says for whom it is, the settings that they
+//! show are read without a complaint, and so are the command lines.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use stockade_tests::{Place, root};
+use stockade_tests::{Place, root, stockade};
 
 /// Returns all pages, by their paths below the root.
 fn pages() -> Vec<PathBuf> {
@@ -160,4 +162,55 @@ fn settings_that_the_pages_show_are_read_without_a_complaint() {
         }
     }
     assert!(count > 5, "{count}");
+}
+
+/// Stands for `stockade` in the blocks: with `--help` at its end a command line is read and does nothing. A command to run
+/// would take that word for its own, so such a line runs.
+const READS: &str = r#"#!/bin/bash
+case $1 in
+run | check | learn | --audit-dir) "$GATE" "$@" > /dev/null 2> "$TOLD" ;;
+*) "$GATE" "$@" --help > /dev/null 2> "$TOLD" ;;
+esac
+if grep -q "unexpected\|invalid value\|unrecognized\|required arguments\|cannot be used" "$TOLD"; then
+    echo "$*: $(head -n 1 "$TOLD")"
+fi
+"#;
+
+#[test]
+fn command_lines_that_the_pages_show_are_read() {
+    let place = Place::new("docs-lines");
+    let programs = place.root.join("programs");
+    place.write("programs/stockade", READS);
+    // What belongs to another program, or changes the machine, does nothing here.
+    for name in ["npm", "podman", "docker", "cargo", "install", "apparmor_parser", "systemctl"] {
+        place.write(&format!("programs/{name}"), "#!/bin/bash\nexit 0\n");
+    }
+    place.write("programs/sudo", "#!/bin/bash\nexec \"$@\"\n");
+    for program in std::fs::read_dir(&programs).expect("programs").flatten() {
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(program.path(), mode).expect("chmod");
+    }
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+    let (mut lines, mut wrong) = (0, Vec::new());
+    for page in pages() {
+        for block in blocks(&read(&page), "sh") {
+            // A block that writes outside of the project is only read.
+            let option = if block.contains("> /etc/") { "-n" } else { "-e" };
+            lines += block.matches("stockade ").count();
+            let plain = place.stockade([""; 0]);
+            let mut shell = Command::new("bash");
+            shell.args([option, "-c", &block]).current_dir(place.project()).env_clear();
+            shell.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+            shell.env("PATH", &path).env("GATE", stockade());
+            shell.env("TOLD", place.root.join("told")).stdin(Stdio::null());
+            let output = shell.output().expect("bash");
+            let told =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            if !told.is_empty() {
+                wrong.push(format!("{}: {told}", page.display()));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(lines > 25, "{lines}");
 }

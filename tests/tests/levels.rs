@@ -291,3 +291,76 @@ fn what_tightens_is_inherited() {
         at.stockade(&words).output().expect("it starts").stdout.is_empty()
     });
 }
+
+/// The machine, and the first two lines of what `doctor` says there.
+#[test]
+fn doctor_begins_with_the_one_cause_and_the_one_fix_for_this_machine() {
+    let place = Place::new("levels-cause");
+    let said = |command: &mut Command| {
+        let output = command.output().expect("it starts");
+        assert_eq!(output.status.code(), Some(122), "{output:?}");
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        told.lines().take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    // The marks of container engines.
+    let marks = ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"];
+    let filtered = match marks.iter().any(|mark| Path::new(mark).exists()) {
+        true => {
+            "  fix: start the container with a system-call profile that allows `clone` and `unshare` with namespace \
+             flags and `mount` (such as `--security-opt seccomp=unconfined`), and with an unmasked `/proc` \
+             (`--security-opt systempaths=unconfined`, Podman: `--security-opt unmask=ALL`)"
+        }
+        false => {
+            "  fix: a system-call filter around this process refuses namespaces: start stockade outside of the \
+             sandbox that set it; in a unit of systemd, remove `RestrictNamespaces` and `SystemCallFilter`"
+        }
+    };
+    for (lacking, lines) in [
+        (
+            &[Lacking::Namespaces][..],
+            [
+                "not ready: a confined start: namespaces cannot be made: Operation not permitted (os error 1)",
+                filtered,
+            ],
+        ),
+        (
+            &[Lacking::Namespaces, Lacking::Landlock][..],
+            [
+                "not ready: Landlock: the kernel has no Landlock, or it is switched off",
+                "  fix: add `landlock` to the kernel's `lsm=` parameter",
+            ],
+        ),
+        (
+            &[Lacking::Notifications][..],
+            [
+                "not ready: a confined start: system-call filter with notifications: Invalid argument (os error 22)",
+                "  fix: use Linux 5.9 or later, with `CONFIG_SECCOMP_FILTER`",
+            ],
+        ),
+    ] {
+        let doctor = machine::without(lacking, &place.stockade(["doctor"]));
+        let mut doctor = doctor.expect("a Python that sets up the machine");
+        assert_eq!(said(&mut doctor), lines, "{lacking:?}");
+    }
+    let inner = place.stockade(["doctor"]);
+    let mut limited = Command::new("unshare");
+    limited.args([
+        "-Ur",
+        "sh",
+        "-c",
+        "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"",
+        "sh",
+    ]);
+    limited.arg(inner.get_program()).args(inner.get_args()).env_clear();
+    limited.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.current_dir(place.project());
+    if !Command::new("unshare").args(["-Ur", "true"]).status().is_ok_and(|it| it.success()) {
+        let test = "doctor_begins_with_the_one_cause_and_the_one_fix_for_this_machine";
+        return skip(test, "no user namespace can be made, so its limit cannot be tried");
+    }
+    let lines = [
+        "not ready: user namespaces: the kernel allows 0 of them",
+        "  fix: run `sysctl -w user.max_user_namespaces=10000` as root",
+    ];
+    assert_eq!(said(&mut limited), lines);
+}

@@ -311,7 +311,12 @@ fn filter(
             None
         }
         Supervision::Connections | Supervision::Files => {
-            let listener = step(name, syscalls::seccomp_listener(&filters.program))?;
+            let listener = syscalls::seccomp_listener(&filters.program);
+            let listener = listener.map_err(|error| Failure::Unenforceable {
+                protection: Protection::Protected,
+                reason: format!("system-call filter with notifications: {error}"),
+                help: crate::spec::help::notifications(),
+            })?;
             steps.layer("supervisor", &[Protection::UnixSockets]);
             if supervision == Supervision::Files {
                 steps.layer("name guard", &[Protection::Protected]);

@@ -24,10 +24,36 @@ pub(crate) fn namespaces() -> String {
     if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
         return "run `sysctl -w kernel.unprivileged_userns_clone=1` as root".to_owned();
     }
-    "in a container, allow it to create namespaces: a system-call profile that allows `clone` and `unshare` \
-     with namespace flags and `mount` (such as `--security-opt seccomp=unconfined`), and an unmasked \
-     `/proc` (`--security-opt systempaths=unconfined`, Podman: `--security-opt unmask=ALL`)"
-        .to_owned()
+    let is_filtered = field(&read("/proc/self/status"), "Seccomp:") == Some("2");
+    match (is_container(), is_filtered) {
+        (true, _) => {
+            "start the container with a system-call profile that allows `clone` and `unshare` with namespace flags \
+             and `mount` (such as `--security-opt seccomp=unconfined`), and with an unmasked `/proc` \
+             (`--security-opt systempaths=unconfined`, Podman: `--security-opt unmask=ALL`)"
+        }
+        (false, true) => {
+            "a system-call filter around this process refuses namespaces: start stockade outside of the sandbox that \
+             set it; in a unit of systemd, remove `RestrictNamespaces` and `SystemCallFilter`"
+        }
+        (false, false) => {
+            "a security module of this machine refuses namespaces to this user: allow `user_namespace` \
+             creation for stockade in its policy"
+        }
+    }
+    .to_owned()
+}
+
+/// Says whether this is a container of Docker, Podman, or one that systemd knows
+/// (systemd's container interface, "Environment Variables").
+fn is_container() -> bool {
+    let marks = ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"];
+    marks.iter().any(|mark| std::path::Path::new(mark).exists())
+        || std::env::var_os("container").is_some()
+}
+
+/// Says what would give notifications of system-call filters, which the supervisor answers (seccomp_unotify(2)).
+pub(crate) fn notifications() -> String {
+    "use Linux 5.9 or later, with `CONFIG_SECCOMP_FILTER`".to_owned()
 }
 
 /// Says what would give `protection`.

@@ -48,6 +48,7 @@ pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<An
         return Err(refused);
     }
     let at = Performer { supervisor, caller, passed: RefCell::default() };
+    #[cfg(target_arch = "x86_64")]
     let cwd = libc::AT_FDCWD;
     let number = |index: usize| at.caller.number(index);
     match libc::c_long::from(call.number) {

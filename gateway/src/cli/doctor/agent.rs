@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use crate::cli::exit::ExitCode;
+use crate::serve::shell::wrapping::is_refusing_line;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -174,6 +175,11 @@ fn read(text: &str) -> Read {
     }
     let Ok(answer) = serde_json::from_str::<Value>(text) else { return Read::Nothing };
     let inner = answer.get("hookSpecificOutput").unwrap_or(&answer);
+    let lines = answer.pointer("/overrideInput/commands").and_then(Value::as_array);
+    let refuses = |line: &Value| line.as_str().is_some_and(is_refusing_line);
+    if lines.is_some_and(|lines| !lines.is_empty() && lines.iter().all(refuses)) {
+        return Read::Refused;
+    }
     let keys = ["permissionDecision", "decision", "permission"];
     let word = keys.iter().find_map(|key| inner.get(key).or_else(|| answer.get(key))?.as_str());
     match (word, answer.get("cancel").and_then(Value::as_bool)) {

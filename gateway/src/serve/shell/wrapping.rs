@@ -117,13 +117,26 @@ pub(crate) fn refusing_line(executable: &str, reason: &str) -> String {
     [executable, "refuse", "--", reason].map(quoted).join(" ")
 }
 
+/// Says whether a line is one of [`refusing_line`] for this very executable.
+pub(crate) fn is_refusing_line(text: &str) -> bool {
+    let reason = || {
+        let (program, rest) = word(text)?;
+        let rest = next(&next(rest, "refuse")?, "--")?;
+        let (reason, rest) = word(rest.strip_prefix(' ')?)?;
+        (rest.is_empty() && is_this_executable(Path::new(&program))).then_some(reason)
+    };
+    reason().is_some()
+}
+
+/// Returns what follows the next word of a line, if it is the expected one.
+fn next(rest: &str, expected: &str) -> Option<String> {
+    let (found, left) = word(rest.strip_prefix(' ')?)?;
+    (found == expected).then(|| left.to_owned())
+}
+
 /// Returns the command of a line that runs it through this very executable, as the hook writes it.
 pub(crate) fn through_gate(text: &str) -> Option<Through> {
     let (program, rest) = word(text)?;
-    let next = |rest: &str, expected: &str| {
-        let (found, left) = word(rest.strip_prefix(' ')?)?;
-        (found == expected).then(|| left.to_owned())
-    };
     let rest = next(&next(rest, "run")?, "--for-agent")?;
     let option = |rest: String, name: &str| {
         let Some(left) = next(&rest, name) else { return Some((None, rest)) };

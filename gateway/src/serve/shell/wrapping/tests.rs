@@ -138,6 +138,14 @@ fn named(session: &str) -> Parts<'_> {
 fn the_line_of_a_refusal_is_one_word_of_text() {
     let line = refusing_line("/bin/stockade", "no; it's `$(id)`");
     assert_eq!(line, r#"'/bin/stockade' 'refuse' '--' 'no; it'"'"'s `$(id)`'"#);
+    assert!(!is_refusing_line(&line), "another program's line");
+    let own = std::fs::read_link("/proc/self/exe").unwrap().display().to_string();
+    let line = refusing_line(&own, "no; it's `$(id)`");
+    assert!(is_refusing_line(&line));
+    for wrong in [format!("{line}; rm x"), line.replace("refuse", "run"), line.replace("'--' ", "")]
+    {
+        assert!(!is_refusing_line(&wrong), "{wrong}");
+    }
 }
 
 #[test]
