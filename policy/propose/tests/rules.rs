@@ -1,4 +1,4 @@
-//! What is proposed for a command, as trees of real texts have it.
+//! Tests of the rules that are proposed for a command, with trees of real texts.
 
 // Tests fail by panicking.
 #![allow(

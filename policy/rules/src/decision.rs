@@ -4,11 +4,11 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[must_use]
 pub enum Decision {
-    /// It may run.
+    /// The call may run.
     Allow,
     /// A person decides.
     Ask,
-    /// It does not run.
+    /// The call does not run.
     Deny,
 }
 

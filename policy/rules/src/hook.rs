@@ -64,10 +64,10 @@ pub enum HookEvent {
     PostModelSwitch,
 }
 
-/// What exit status 2 of a hook means at an event.
+/// Meaning of exit status 2 of a hook at an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocking {
-    /// What the event is about does not go on, or fault is found with it.
+    /// The subject of the event does not go on, or fault is found with it.
     Blocks,
     /// The words on standard error are for the person.
     Tells,
@@ -112,7 +112,7 @@ pub struct Hook {
     pub matcher: String,
     /// Where it is configured.
     pub origin: Origin,
-    /// What runs.
+    /// Command or service that the hook runs.
     pub handler: Handler,
     /// `if`: the calls at which it runs.
     pub condition: Option<Condition>,
@@ -126,7 +126,7 @@ pub struct Hook {
     pub above: Option<PathBuf>,
 }
 
-/// What a hook runs.
+/// Command or service that a hook runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Handler {
     /// A command, with its input on standard input.

@@ -1,4 +1,4 @@
-//! What `policies/` says about paths, tools, variables and programs; read once.
+//! Content of `policies/` about paths, tools, variables and programs; read once.
 
 mod brings;
 
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use stockade_parser::json::view::{Members, View};
 use stockade_parser::tables::{Table, view};
 
-/// What holds without any settings file, as the text of a settings file of [`crate::Layer::Builtin`].
+/// Settings that hold without any settings file, as the text of a settings file of [`crate::Layer::Builtin`].
 pub const DEFAULT_SETTINGS: &str = include_str!("../../../policies/profiles/default.json");
 
 /// Built-in profiles by name, in JSON: each adds to [`DEFAULT_SETTINGS`].
@@ -38,13 +38,13 @@ pub enum Unwritable {
 pub struct ProtectedName {
     /// Its segments, at any depth unless `root`; a segment may hold `*`.
     pub segments: Vec<&'static str>,
-    /// It covers all that is below, not the path alone.
+    /// True if the rule covers all that is below, not the path alone.
     pub tree: bool,
-    /// It counts only from the root of the file system.
+    /// True if the name counts only from the root of the file system.
     pub root: bool,
     /// Where the sandbox keeps it unwritable too.
     pub kernel: Unwritable,
-    /// Who executes it, as a clause, where that is said; empty else.
+    /// Programs that execute it, as a clause; empty if none are named.
     pub why: &'static str,
     /// The rule check asks only where a writable directory begins.
     pub asked_at_top: bool,
@@ -64,7 +64,7 @@ pub struct Remover {
     pub modes: Vec<&'static str>,
     /// Options that name where things are moved, so that every operand is one of them.
     pub target: Vec<&'static str>,
-    /// It removes what it finds, as far as it is told to.
+    /// Search of a program that removes what it finds, as far as it is told to.
     pub search: Option<Search>,
 }
 
@@ -127,7 +127,7 @@ pub struct Loss {
     pub valued: Vec<&'static str>,
     /// `when` speaks of the values of these options.
     pub behind: Vec<&'static str>,
-    /// What is lost.
+    /// Loss that the command causes.
     pub lost: &'static str,
 }
 
@@ -138,7 +138,7 @@ pub struct Kept {
     pub places: Vec<&'static str>,
     /// Names below them that nobody misses.
     pub ordinary: Vec<&'static str>,
-    /// What a search by name must not find if what it finds is removed.
+    /// Names that a search by name must not find if its results are removed.
     pub names: Vec<&'static str>,
 }
 
@@ -151,11 +151,11 @@ pub struct Walker {
     pub commands: Vec<Vec<&'static str>>,
     /// Options of the program whose value is the next word.
     pub valued: Vec<&'static str>,
-    /// It goes through the whole project whatever its operands are, but for places behind `--`.
+    /// True if the program goes through the whole project whatever its operands are, but for places behind `--`.
     pub whole: bool,
     /// None of these words may stand there.
     pub unless: Vec<&'static str>,
-    /// It shows what lies at any depth.
+    /// True if the program shows files at any depth.
     pub deep: bool,
     pub reads: bool,
     pub writes: bool,
@@ -180,7 +180,7 @@ pub struct FileTool {
     pub name: &'static str,
     pub field: &'static str,
     pub pattern: Option<&'static str>,
-    /// It shows what files below the path hold.
+    /// True if the tool shows the content of files below the path.
     pub walks: bool,
     pub optional: bool,
 }

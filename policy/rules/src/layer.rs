@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// A layer of settings; a later one is stronger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layer {
-    /// What holds without any settings file, or by a profile; below all others.
+    /// Settings that hold without any settings file, or by a profile; below all others.
     Builtin,
     /// The person's own settings.
     User,

@@ -104,7 +104,7 @@ const MANAGED_KEYS: [&str; 4] = [
     "requireGateway",
 ];
 
-/// What the policy layer keeps others from.
+/// Settings that the policy layer locks for other layers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Locks {
     rules: bool,
@@ -116,7 +116,7 @@ struct Locks {
     gateway: bool,
 }
 
-/// What is merged so far.
+/// State of the merge so far.
 struct Merging {
     locks: Locks,
     settings: Settings,

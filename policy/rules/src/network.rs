@@ -32,7 +32,7 @@ enum HostPattern {
     Address(IpAddr),
 }
 
-/// What the rules say about a host and port.
+/// Decision of the rules about a host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Reach<'r> {
@@ -40,12 +40,12 @@ pub enum Reach<'r> {
     Allowed {
         /// The rule.
         rule: &'r HostRule,
-        /// It names this port, so what is spoken there need not be TLS.
+        /// True if the rule names this port: the protocol there need not be TLS.
         names_port: bool,
     },
     /// A deny rule covers it.
     Denied(&'r HostRule),
-    /// No rule speaks of it.
+    /// No rule covers it.
     Unlisted,
 }
 

@@ -17,7 +17,7 @@ use crate::pattern::tool::NameGlob;
 /// One rule of a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What it does.
+    /// Decision that the rule makes.
     pub effect: Decision,
     /// The text as it is written.
     pub text: String,
@@ -27,11 +27,11 @@ pub struct Rule {
     pub tool: String,
     /// The part in brackets.
     pub specifier: Specifier,
-    /// What is wrong with a rule that cannot mean anything.
+    /// Fault of a rule that cannot mean anything.
     pub fault: Option<Complaint>,
 }
 
-/// What a rule says about the calls of its tool.
+/// Calls of its tool that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Specifier {
     /// Every call.
@@ -54,7 +54,7 @@ pub enum Specifier {
     Malformed,
 }
 
-/// What came of reading a rule.
+/// Result of reading a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading {
     /// A rule.
@@ -63,11 +63,11 @@ pub enum Reading {
     Odd(Rule, Complaint),
     /// No rule: it says nothing that counts.
     Void(Complaint),
-    /// It cannot mean anything; in its place stands a rule about every call that it could have meant.
+    /// The rule cannot mean anything; a rule about every call that it could have meant replaces it.
     Malformed(Rule, Complaint),
 }
 
-/// What is wrong with a rule, and what to do.
+/// Fault of a rule, and its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
     /// The fault, one sentence for people.

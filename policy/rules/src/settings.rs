@@ -24,7 +24,7 @@ pub struct SettingsText {
     pub anchor: PathBuf,
     /// The folder was trusted for this content; without it, what widens does not count.
     pub trusted: bool,
-    /// It is that of a directory above the project: what tightens counts, and nothing else.
+    /// True if the text is that of a directory above the project: entries that tighten count, and nothing else.
     pub above: bool,
 }
 
@@ -43,7 +43,7 @@ impl SettingsText {
 pub enum Severity {
     /// Reported; the rest of the file holds.
     Warning,
-    /// What it was to refuse is asked about, or what it allows is more than it seems; the rest of the file holds.
+    /// An entry asks where it should refuse, or allows more than it seems; the rest of the file holds.
     Error,
     /// Nothing runs while the file is like this.
     Refusal,
@@ -58,9 +58,9 @@ pub struct Problem {
     pub origin: Origin,
     /// The offending text, shortened.
     pub text: String,
-    /// What is wrong, without full stop.
+    /// The fault, without full stop.
     pub message: String,
-    /// What to do, one line.
+    /// Advice, one line.
     pub help: String,
 }
 
@@ -91,13 +91,13 @@ impl Problem {
     }
 }
 
-/// What came of loading.
+/// Result of loading.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct LoadedSettings {
     /// The merged rules and settings.
     pub rules: Rules,
-    /// What was wrong.
+    /// Problems that were found.
     pub problems: Vec<Problem>,
 }
 
@@ -118,7 +118,7 @@ pub struct Settings {
     pub hook_urls: Option<Vec<(String, Origin)>>,
     /// `httpHookAllowedEnvVars`: the variables that headers of http hooks may name; none means each hook's own.
     pub hook_variables: Option<Vec<(String, Origin)>>,
-    /// What the sandbox is to do.
+    /// Settings of the sandbox.
     pub sandbox: SandboxSettings,
     /// Path of the shell; the default is looked up.
     pub shell: Option<PathBuf>,

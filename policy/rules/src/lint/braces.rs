@@ -11,7 +11,7 @@ use crate::settings::{Problem, SandboxSettings, Severity};
 
 /// Returns the warning about alternatives in the path or command of a rule.
 pub(super) fn in_rule(rule: &Rule) -> Option<Problem> {
-    // What refuses or asks is about each of them.
+    // A rule that refuses or asks applies to each alternative.
     if rule.effect != Decision::Allow {
         return None;
     }

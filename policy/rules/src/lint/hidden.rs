@@ -107,7 +107,7 @@ impl<'r> Wider<'r> {
         }
         let refused = || {
             let inside = inside(rule)?;
-            // What refuses reading refuses writing as well.
+            // A rule that refuses reading refuses writing as well.
             let reading = (rule.tool == "Edit").then(|| self.refused.get(&("Read", inside)));
             let own = self.refused.get(&(rule.tool.as_str(), inside));
             own.or_else(|| reading.flatten()).copied().or_else(|| self.host(rule, inside))

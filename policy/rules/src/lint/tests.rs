@@ -16,7 +16,7 @@ fn rules(layers: &[(Layer, &str)]) -> Rules {
     crate::load(&layers.iter().map(text).collect::<Vec<_>>()).rules
 }
 
-/// What is told about one list of rules, one finding a line.
+/// Returns the findings about one list of rules, one finding a line.
 fn told(layer: Layer, settings: &str) -> String {
     let line =
         |problem: Problem| format!("{}: {}; {}\n", problem.text, problem.message, problem.help);
@@ -68,7 +68,7 @@ fn paths_that_resolve_nowhere() {
     );
 }
 
-/// What every load tells.
+/// Checks the warnings of every load.
 #[test]
 fn refusals_that_keep_nothing_are_told_at_every_load() {
     let settings = "{'permissions': {'allow': ['Read(/etc/hosts)'], 'ask': ['Edit(/srv/x)'],

@@ -1,12 +1,12 @@
-//! What settings of directories above a project still tighten in it: a repository inside another sheds nothing of what
-//! held there. They are read like those of a project that nobody trusts; here is what of that a trusted one below could
-//! take back.
+//! Restrictions that directories above a project put on it: a repository inside another one does not escape them.
+//! Settings of such directories are read like those of a project that nobody trusts; this module keeps those of the
+//! restrictions that a trusted project below could loosen.
 
 use super::Merging;
 use super::source::Source;
 use crate::mode::Mode;
 
-/// What directories above the project tighten, which the project's own settings do not loosen.
+/// Restrictions by directories above the project, which the project's own settings do not loosen.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Floor {
     /// `autoAllowBashIfSandboxed` is off.

@@ -24,14 +24,14 @@ const COMMON_KEYS: [&str; 5] = ["type", "if", "timeout", "statusMessage", "once"
 const OWN_HEADERS: [&str; 5] =
     ["host", "content-length", "transfer-encoding", "connection", "expect"];
 
-/// What is wrong with a handler.
+/// Fault of a handler.
 #[derive(Debug)]
 pub(super) struct Complaint {
-    /// What, without full stop.
+    /// The fault, without full stop.
     pub message: String,
-    /// What to do.
+    /// Advice, one line.
     pub help: String,
-    /// The handler does what it would do without the fault.
+    /// True if the handler does what it would do without the fault.
     pub harmless: bool,
 }
 

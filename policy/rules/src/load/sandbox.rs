@@ -497,7 +497,7 @@ fn relative(text: &str) -> Option<String> {
 
 fn push(list: &mut Vec<(String, Origin)>, text: String, origin: Origin) {
     match list.iter_mut().find(|(known, _)| *known == text) {
-        // What a person says counts as theirs, also where it is so by default.
+        // An entry that a person wrote counts as theirs, even if it is also a default.
         Some((_, known)) if known.layer == Layer::Builtin => *known = origin,
         Some(_) => {}
         None => list.push((text, origin)),

@@ -17,7 +17,7 @@ pub(super) struct Source<'a> {
     last: Cell<(usize, usize, usize)>,
 }
 
-/// What was wrong.
+/// Problems found so far.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     pub list: Vec<Problem>,
@@ -38,22 +38,22 @@ impl<'a> Source<'a> {
         &self.text.anchor
     }
 
-    /// It comes with the project.
+    /// Says whether the settings come with the project.
     pub fn is_shared(&self) -> bool {
         matches!(self.text.layer, Layer::Project | Layer::Local)
     }
 
-    /// It is of a directory above the project.
+    /// Says whether the settings are of a directory above the project.
     pub fn is_above(&self) -> bool {
         self.text.above
     }
 
-    /// What widens counts.
+    /// Says whether entries that widen count.
     pub fn widens(&self) -> bool {
         !self.is_shared() || (self.text.trusted && !self.text.above)
     }
 
-    /// Its hooks run.
+    /// Says whether the hooks of the settings run.
     pub fn may_run(&self) -> bool {
         !self.is_shared() || self.text.trusted
     }
@@ -141,7 +141,7 @@ impl Problems {
         message: &str,
         help: &str,
     ) {
-        // What else is wrong there is told to who works there.
+        // Other faults there are reported to the people who work there.
         let is_rule =
             ["/permissions/deny", "/permissions/ask"].iter().any(|it| pointer.starts_with(it));
         if severity == Severity::Warning && source.is_above() && !is_rule {

@@ -16,7 +16,7 @@ pub struct SettingsValue {
     pub text: String,
     /// Where it stands.
     pub origin: Origin,
-    /// It is one of a list, which all layers add to.
+    /// True if the value is one of a list, which all layers add to.
     pub listed: bool,
 }
 

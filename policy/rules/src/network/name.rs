@@ -30,7 +30,7 @@ pub enum HostError {
     /// Nothing is there.
     #[error("the host is empty")]
     Empty,
-    /// It is too long, or a label of it is.
+    /// The name is too long, or a label of it is.
     #[error("the name is longer than 253 bytes, or a part of it longer than 63")]
     Length,
     /// Two dots side by side, or one at the begin.
@@ -78,7 +78,7 @@ impl HostName {
                 return Err(HostError::Punycode);
             }
         }
-        // What a resolver might take for a number is not a name (inet_aton(3)).
+        // A name that a resolver might take for a number is invalid (inet_aton(3)).
         let last = text.rsplit('.').next().unwrap_or_default();
         if last.starts_with("0x") || last.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(HostError::Address);

@@ -29,20 +29,20 @@ pub struct CommandPattern {
     unquoted: Vec<u16>,
     /// The pattern as it is typed.
     typed: Vec<u16>,
-    /// It ended in ` *` or `:*`: the text before it, alone or followed by further words.
+    /// True if the pattern ended in ` *` or `:*`: it matches the text before that, alone or followed by further words.
     open: bool,
-    /// It holds a separator outside quotes: it is not a pattern for one command.
+    /// True if the pattern holds a separator outside quotes: it is not a pattern for one command.
     compound: bool,
 }
 
 /// How surely a rule strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strike {
-    /// It does not match.
+    /// The rule does not match.
     No,
     /// A word that is not known before it runs could make it match.
     Possible,
-    /// It matches.
+    /// The rule matches.
     Certain,
 }
 

@@ -6,9 +6,9 @@ use crate::network::punycode;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainPattern {
     labels: Vec<String>,
-    /// It began with `*.`: any depth of sub-domain, and not the name itself.
+    /// True if the pattern began with `*.`: any depth of sub-domain, and not the name itself.
     below: bool,
-    /// It is `*` alone.
+    /// True if the pattern is `*` alone.
     every: bool,
 }
 
@@ -17,7 +17,7 @@ pub struct DomainPattern {
 pub struct Host {
     /// Lower case, without final dot.
     pub name: String,
-    /// It is spelled as rules spell it: no escapes, no odd number for an address, a web scheme.
+    /// True if the host is spelled as rules spell it: no escapes, no odd number for an address, a web scheme.
     pub plain: bool,
 }
 

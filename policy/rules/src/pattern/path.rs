@@ -47,11 +47,11 @@ enum Token {
 pub struct Anchors {
     /// Where what is relative begins.
     pub places: Vec<PathBuf>,
-    /// What `~` means.
+    /// Home directories that `~` stands for.
     pub homes: Vec<PathBuf>,
 }
 
-/// What is known about a path that the text does not spell out.
+/// Known parts of a path that the text does not spell out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
     /// The segments from the root.
@@ -197,7 +197,7 @@ impl PathPattern {
         let bases: Vec<&Path> = self.bases(anchors).collect();
         let is_new = |(at, base): &(usize, &&Path)| !bases.iter().take(*at).any(|it| it == *base);
         let covers = |other: &Path, base: &Path| other != base && base.starts_with(other);
-        // What is meant at any depth is covered by the place around.
+        // A pattern for any depth is covered by the directory around it.
         let is_covered =
             |base: &Path| self.is_of_any_depth() && bases.iter().any(|other| covers(other, base));
         let bases = bases.iter().enumerate().filter(is_new).map(|(_, base)| *base);

@@ -44,7 +44,7 @@ const KEYS: &[(&str, Option<&str>)] = &[
     ("sandbox.limits.descriptors", Some("7")),
     ("sandbox.limits.diskWritten", Some("7")),
     ("sandbox.limits.sharedMemory", Some("7")),
-    // What projects and local settings cannot say at all, or nothing reads.
+    // Keys that project and local settings cannot set at all, or that nothing reads.
     ("env", None),
     ("shell", None),
     ("import", None),
@@ -178,7 +178,7 @@ fn a_project_that_is_trusted_does_not_take_back_what_holds_above_it() {
         assert!(!settings.sandbox.auto_allow);
         assert_eq!(settings.hooks.len(), 1);
     }
-    // What somebody says for one call, or for all, is not the project's.
+    // Settings for one call, or for all, are not the project's.
     let flag = text(Layer::Flag, own, true, false);
     let settings = load(&[text(Layer::Project, &tight, true, true), flag]).rules.settings().clone();
     assert_eq!((settings.default_mode, settings.hooks.len()), (Some(crate::Mode::AcceptEdits), 0));

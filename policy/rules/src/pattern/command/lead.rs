@@ -5,7 +5,7 @@
 
 use stockade_parser::{Word, WordClass};
 
-/// What a word in front may be.
+/// Kind of a word in front of the sub-command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Option,

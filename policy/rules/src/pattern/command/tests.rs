@@ -128,7 +128,7 @@ fn options_in_front_do_not_step_over_a_rule_that_forbids() {
         "git --git-dir=.git --literal-pathspecs push",
         "/usr/bin/git -C . push",
         "git -C $ONE push",
-        // It may be the value of an option, or not.
+        // The word `push` may be the value of an option, or not.
         "git -C push log",
     ] {
         let expected = if text.contains('$') { Strike::Possible } else { Strike::Certain };
@@ -146,7 +146,7 @@ fn options_in_front_do_not_step_over_a_rule_that_forbids() {
     for text in ["git log push", "git -C . log push", "git log -- push"] {
         assert_eq!(strike("git push:*", text), Strike::No, "{text}");
     }
-    // What is spelled out alone is the command alone.
+    // A pattern without a wildcard matches the command without further words only.
     assert_eq!(strike("git", "git --version"), Strike::No);
 }
 
