@@ -1,6 +1,6 @@
 //! Which caches in the home directory a command may change for itself alone, by the programs that stand in it.
 //!
-//! What is known about programs is data, in `policies/caches.jsonc`. A command without such a program costs nothing here.
+//! Knowledge about programs is data, in `policies/caches.jsonc`. A command without such a program costs nothing here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,22 +22,22 @@ use stockade_scene::scene::Scene;
 /// Where a command has its own cache in the place of one that is not there.
 const OWN: &str = "/tmp";
 
-/// Whose caches a command gets.
+/// Caches that a command gets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Wanted {
-    /// Nobody's.
+    /// None.
     #[default]
     None,
-    /// Those of these rows of the table.
+    /// The caches of these rows of the table.
     Rows(BTreeSet<usize>),
-    /// Everybody's: it starts what is not seen.
+    /// All caches: the command starts programs that are not seen.
     All,
 }
 
 /// Names a cache in the temporary directory.
 pub(super) type Variable = (&'static str, String);
 
-/// What there is for a command.
+/// Caches for a command, and variables that name others in the place of missing ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Found {
     /// Real paths of directories.

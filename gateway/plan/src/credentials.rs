@@ -28,12 +28,12 @@ use stockade_scene::scene::Scene;
 
 /// Where the rule stands that hides what variables name.
 const TABLE: &str = "<credentials.jsonc>";
-/// What a rule says of a file of which a copy is shown.
+/// Origin of the rule for a file of which a copy is shown.
 pub const COPIED: &str = "builtin: shown without its secrets";
-/// What a rule says of a file of the project that is asked for.
+/// Origin of the rule for a file of the project that is asked for.
 pub const ASKED: &str = "builtin: asked for";
 
-/// What the table says.
+/// Content of the table.
 #[derive(Debug, Default)]
 struct Known {
     copied: Vec<Row>,
@@ -144,7 +144,7 @@ fn plain(pattern: &str) -> Option<PathBuf> {
     Path::new(pattern).iter().map(wild).collect()
 }
 
-/// What `allowRead` names.
+/// Paths and patterns that `allowRead` names.
 struct Allowed {
     paths: Vec<PathBuf>,
     patterns: Vec<Pattern>,
@@ -269,7 +269,7 @@ pub(super) fn hide(rules: &mut Rules, around: &Around<'_>) -> Vec<Shown> {
     let allowed = Allowed::of(around.sandbox);
     let mut shown = Vec::new();
     let found = project::find(around.place);
-    // What holds the work cannot be hidden.
+    // Directories that hold the work cannot be hidden.
     for directory in found.unlisted.iter().filter(|it| !holds_work(it, around.place)) {
         rules.add(directory, Access::None, ASKED);
     }
@@ -331,7 +331,7 @@ pub fn unseen(scene: &Scene, sandbox: &SandboxSettings, named: &[PathBuf]) -> Op
     project::find(&scene.place).asked.into_iter().find(hidden)
 }
 
-/// What rules hide already: the longest one decides, and of equal ones the one that hides.
+/// Paths that rules hide already: the longest rule decides, and of equal ones the one that hides.
 struct Hidden(BTreeMap<PathBuf, bool>);
 
 impl Hidden {

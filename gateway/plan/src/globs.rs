@@ -17,7 +17,7 @@ use self::walk::Walk;
 /// How long directories are looked through for one command.
 pub(super) const LIMIT: Duration = Duration::from_secs(2);
 
-/// What counts of a directory that cannot be looked through, although a command could reach what it holds.
+/// Treatment of a directory that cannot be looked through, although a command could reach its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unlisted {
     /// All of it, for what refuses.
@@ -26,16 +26,16 @@ pub(super) enum Unlisted {
     Nothing,
 }
 
-/// What a pattern stands for.
+/// Paths that a pattern stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Found {
-    /// What is there, and directories that are refused as a whole.
+    /// Existing paths, and directories that are refused as a whole.
     pub(super) paths: Vec<PathBuf>,
     /// Those of them that would have to be looked through for longer, or lie too deep.
     pub(super) unseen: Vec<PathBuf>,
 }
 
-/// What is known of the place of a command.
+/// Facts about the place of a command.
 #[derive(Clone, Copy)]
 pub(super) struct Ground<'a> {
     /// Names the directories that no command can do without: they are never refused as a whole.

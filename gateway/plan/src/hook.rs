@@ -1,4 +1,4 @@
-//! What a hook may reach that may be what a command wrote: what a command of the project may, and no network.
+//! Access of a hook that a command may have written: the access of a command of the project, and no network.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -21,7 +21,7 @@ pub(super) fn roots(around: &Around<'_>, writable: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for path in all.filter(|path| !goes_through(path, writable)) {
         let path = real(&path);
-        // What holds the home directory holds what a person writes.
+        // Directories that hold the home directory hold what a person writes.
         if !place.home.starts_with(&path) && !found.contains(&path) {
             found.push(path);
         }

@@ -55,7 +55,7 @@ use stockade_scene::shell::{self, Shell};
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::types::CommandRequest;
 
-/// What a confined command of a scene gets, whichever it is: all that the file system has to say about it.
+/// Parts of a plan that are the same for every confined command of a scene: all that depends on the file system.
 #[derive(Debug)]
 pub struct Ahead {
     sandbox: SandboxSettings,
@@ -64,7 +64,7 @@ pub struct Ahead {
     temporary: Temporary,
 }
 
-/// What a command may see, and what of the settings grants nothing, for people.
+/// Files that a command may see, and settings that grant nothing, described for people.
 #[derive(Debug, Clone, Default)]
 struct Opened {
     files: Files,
@@ -199,7 +199,7 @@ fn files_of(ending: &Ending) -> [FileRule; 2] {
     [rule(ending.start(), Access::Read), rule(ending.told(), Access::Write)]
 }
 
-/// What a person said yes to in one call, besides what the settings open.
+/// Consent of a person for one call, besides what the settings open.
 #[derive(Debug, Clone, Default)]
 pub struct Yes {
     /// Paths that are protected in the root alone.
@@ -211,16 +211,16 @@ pub struct Yes {
 /// Nobody was asked.
 pub static NOBODY: Yes = Yes { opened: Vec::new(), edited: None };
 
-/// What is needed to run a command.
+/// Everything that is needed to run a command.
 #[derive(Debug)]
 pub struct Planned {
-    /// What it may reach.
+    /// Spec of what the command may reach.
     pub spec: SandboxSpec,
     /// Its private temporary directory.
     pub temporary: Temporary,
     /// Which hosts it may reach through the proxy.
     pub hosts: NetworkRules,
-    /// What of the settings grants it nothing, for people.
+    /// Settings that grant the command nothing, described for people.
     pub withheld: Vec<String>,
 }
 
@@ -234,7 +234,7 @@ fn writable(place: &Place) -> Result<(), Failure> {
     Err(Failure::new(Code::DirectoryUnusable, message, help))
 }
 
-/// What a plan depends on besides the command.
+/// Inputs of a plan besides the command.
 #[derive(Debug, Clone, Copy)]
 struct Around<'a> {
     /// Where it happens.
@@ -255,7 +255,7 @@ struct Around<'a> {
     elsewhere: &'a stockade_scene::elsewhere::Elsewhere,
     /// Directories of tools that variables of the caller name.
     tools: &'a [PathBuf],
-    /// What a person said yes to.
+    /// Consent of a person.
     yes: &'a Yes,
 }
 
@@ -281,20 +281,20 @@ impl<'a> Around<'a> {
 /// All that a plan depends on.
 #[derive(Debug, Clone)]
 struct Ground<'a> {
-    /// What is to run.
+    /// Command to run.
     command: &'a Command,
     around: Around<'a>,
-    /// What it may see; nothing is said of a command that runs unconfined.
+    /// Files that the command may see; empty for a command that runs unconfined.
     files: Files,
     /// How much it may use.
     limits: Limits,
     /// The private temporary directory; none for a command that runs unconfined.
     temporary: Option<&'a Path>,
-    /// What it may change for itself.
+    /// Caches that the command may change for itself.
     caches: Vec<Cache>,
     /// Variables that name caches in the private temporary directory.
     variables: Vec<caches::Variable>,
-    /// What happens where no namespaces can be had.
+    /// Behavior where no namespaces are available.
     fallback: Fallback,
     /// A file that bash reads first.
     start_file: Option<&'a Path>,
@@ -401,7 +401,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
         sockets.push(PathBuf::from("/"));
     }
     let mut targets = Targets::new(&writable, &needed(around));
-    // What comes to be while a command runs is refused by its name.
+    // Files that are created while a command runs are refused by their names.
     let mut patterns = Rules::default();
     refusals::add(sandbox, &mut targets, (&mut rules, &mut patterns))?;
     let copies = credentials::hide(&mut rules, around);
@@ -483,7 +483,7 @@ fn socket_in_reach(directory: &Path, region: &Path) -> Failure {
 /// Those of the gateway behind it see an empty directory there; other runs in the same project know nothing of it.
 pub fn socket_is_out_of_reach(path: &Path, place: &Place) -> Result<(), Failure> {
     let Some(directory) = path.parent() else { return Ok(()) };
-    // It may not be there yet.
+    // The directory may not exist yet.
     let there = directory.ancestors().find(|it| it.exists()).map(real);
     let regions = place.regions();
     let region = regions.iter().find(|it| there.as_ref().is_some_and(|dir| dir.starts_with(it)));

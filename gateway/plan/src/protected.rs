@@ -22,7 +22,7 @@ const LISTED_WHOLE: [u64; 5] = [0xef53, 0x0102_1994, 0x5846_5342, 0x9123_683e, 0
 /// Adds the protected names directly below `directory`, also those that begin with the end of its own path; deeper ones
 /// are guarded by name. What is protected there alone and holds or is one of `opened` is left to the supervisor.
 pub(super) fn protect(rules: &mut Rules, directory: &Path, opened: &[PathBuf]) {
-    // What lies in a directory that cannot be entered is not there for the command either.
+    // Entries of a directory that cannot be entered are not there for the command either.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(held) = openat(CWD, directory, flags, Mode::empty()) else { return };
     let entries = entries(&held);

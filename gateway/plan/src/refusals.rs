@@ -22,7 +22,7 @@ const MOST: usize = 15_000;
 /// The reason of a rule for a directory that is read-only since so many directories in it are closed.
 const CLOSED: &str = "builtin: unreadable directories";
 
-/// What a rule says of a directory that is read-only since so many files in it are refused.
+/// The reason of a rule for a directory that is read-only since so many files in it are refused.
 const CROWDED: &str = "builtin: directory with too many files that patterns refuse";
 
 /// Directories with fewer refused files are not the reason that there are too many.
@@ -58,7 +58,7 @@ pub(super) fn add(
         ));
     }
     for directory in &fixed {
-        // What is closed in it can be opened by nobody then, and needs no rule of its own.
+        // Closed directories in it can be opened by nobody then, and need no rule of their own.
         rules.add(directory, Access::ReadOnly, CLOSED);
         let help = opens(directory);
         let name = shown(directory);

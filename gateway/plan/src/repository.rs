@@ -1,4 +1,4 @@
-//! What of git's a command may not change, in the project's repository and in those that belong to it.
+//! Files of git that a command may not change, in the project's repository and in those that belong to it.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use super::targets::shown;
 use stockade_scene::facts::{Names, Place};
 use stockade_scene::settings::trust;
 
-/// What lies in a git directory and runs code or leads elsewhere.
+/// Entries of a git directory that run code or lead elsewhere.
 const GIT: &[&str] = &[
     "hooks",
     "config",
@@ -78,7 +78,7 @@ fn is_there_or_closed(path: &Path) -> bool {
     there.map_or_else(|error| error.kind() == ErrorKind::PermissionDenied, |_| true)
 }
 
-/// What of git's may change in ways that a rule for a whole path does not tell.
+/// Files of git that may change in ways that a rule for a whole path cannot express.
 #[derive(Debug, Default)]
 pub(super) struct Changeable {
     /// Configurations, of which some keys may change.
@@ -126,7 +126,7 @@ pub(super) fn keep(rules: &mut Rules, place: &Place, regions: &[PathBuf]) -> Cha
     let mut next = 0;
     while let Some(directory) = found.get(next).cloned() {
         next += 1;
-        // Who may write the files of a worktree moves and removes it, too.
+        // Commands that may write the files of a worktree may move and remove it, too.
         let goes = is_worktree_in(&directory, regions);
         removable.extend(goes.then(|| directory.join(COMMON)));
         for name in GIT.iter().filter(|name| !goes || **name != POINTER) {

@@ -19,12 +19,12 @@ const MOST_TOLD: usize = 20;
 pub(super) struct Rules {
     /// Rules for real paths, and for the links and directories over which refusals lead: those stay where they are.
     pub(super) all: Vec<FileRule>,
-    /// What grants nothing, and why.
+    /// Links and paths that grant nothing, and why.
     pub(super) withheld: Vec<String>,
     /// Where commands write, or did: links there may be theirs.
     regions: Vec<PathBuf>,
     names: Names,
-    /// What is in the list: a pattern may stand for thousands of paths.
+    /// Path and access of each rule in the list: a pattern may stand for thousands of paths.
     known: HashSet<(PathBuf, Access)>,
 }
 
@@ -45,7 +45,7 @@ impl Rules {
         for link in &way.links {
             self.put(link, Access::Kept, origin);
         }
-        // What leads nowhere does so as long as its links stay.
+        // A path that leads nowhere does so as long as its links stay.
         if !way.is_endless {
             self.put(way.real(), access, origin);
         }

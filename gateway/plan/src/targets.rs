@@ -1,4 +1,4 @@
-//! What the paths of rules lead to. What lies in a writable region may be the work of an earlier command, so nothing
+//! Targets of the paths in rules. Files in a writable region may be the work of an earlier command, so nothing
 //! there stops the next one: a path that leads nowhere grants nothing, and what it refuses is refused by its name.
 
 use std::collections::HashSet;
@@ -16,12 +16,12 @@ use stockade_scene::facts::Names;
 /// Where programs and their libraries lie, without which no command starts.
 const PROGRAMS: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix"];
 
-/// What the path of a rule that refuses comes to.
+/// Result of following the path of a rule that refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     /// The rule is about what is, or comes to be, where the path leads.
     There,
-    /// It lies in this directory, which is closed to its owner and counts as a whole.
+    /// The path is in this directory, which is closed to its owner and counts as a whole.
     Closed(PathBuf),
     /// The rule cannot be about anything there: it keeps this name alone.
     Name(PathBuf, String),
@@ -31,9 +31,9 @@ pub(super) enum Target {
 #[derive(Debug)]
 pub(super) struct Targets {
     names: Names,
-    /// What commands can write.
+    /// Regions that commands can write.
     regions: Vec<PathBuf>,
-    /// What no command can do without, with all directories above.
+    /// Directories that no command can do without, with all directories above.
     needed: HashSet<PathBuf>,
 }
 
@@ -126,7 +126,7 @@ impl Targets {
     }
 }
 
-/// What the kernel says of a path.
+/// State of a path, as the kernel reports it.
 enum Look {
     There,
     Absent,
@@ -153,7 +153,7 @@ fn look(real: &Path) -> Look {
         Err(Errno::NOENT | Errno::NOTDIR) => Look::Absent,
         Err(Errno::ACCESS) => Look::Closed,
         Err(Errno::LOOP | Errno::NAMETOOLONG) => Look::Nowhere,
-        // What else may be wrong is told by who opens it for the command.
+        // Other errors are reported when the path is opened for the command.
         Err(_) => Look::There,
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Writable {
     pub(super) rules: Rules,
     /// The directories, and single files.
     pub(super) regions: Vec<PathBuf>,
-    /// What is protected where one of them begins, and writable all the same.
+    /// Paths that are protected at the beginning of a region, and writable all the same.
     pub(super) opened: Vec<PathBuf>,
 }
 

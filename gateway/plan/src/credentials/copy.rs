@@ -38,14 +38,14 @@ enum Form {
     Hcl,
 }
 
-/// What is seen of a file.
+/// Content of a file as the command sees it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Copy {
-    /// It holds no secret, or is not there.
+    /// The file itself: it holds no secret, or does not exist.
     AsItIs,
-    /// It is not read here.
+    /// Nothing: the file cannot be read here.
     Unreadable,
-    /// This.
+    /// This text.
     Text(String),
 }
 

@@ -59,7 +59,7 @@ pub(super) fn show(text: &str, style: Style, sieve: Sieve<'_>) -> Option<String>
         }
         let (key, value) = split(trimmed, style.marks);
         let word = match value {
-            // What is not written like a setting is none that a program reads.
+            // A line that is not written like a setting is none that a program reads.
             "" if trimmed.ends_with(key) => single(trimmed),
             value => sieve.weigh(section, key, value),
         };

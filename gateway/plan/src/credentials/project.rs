@@ -9,7 +9,7 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, chmod, fstat, openat};
 use super::known;
 use stockade_scene::facts::Place;
 
-/// What was found.
+/// Result of the search in a project.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Files that are asked for.
@@ -50,7 +50,7 @@ fn walk(root: &Path, depth: usize, found: &mut Found) {
     while let Some((directory, level)) = open.pop_front() {
         listings += 1;
         let Some(listed) = list(&directory) else {
-            // Who owns it can change its mode while the command runs.
+            // The owner of the directory can change its mode while the command runs.
             found.unlisted.push(directory);
             continue;
         };

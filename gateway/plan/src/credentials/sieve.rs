@@ -9,25 +9,25 @@ const MIXED: usize = 20;
 /// Keys whose value is a digest, not a secret.
 const DIGESTS: [&str; 6] = ["rev", "commit", "checksum", "hash", "integrity", "sha256"];
 
-/// What becomes of keys that are not listed.
+/// Treatment of keys that are not listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Others {
     /// Truth values, small numbers and addresses stay.
     Plain,
-    /// All stay whose name does not speak of a secret.
+    /// All stay, except those with a name that suggests a secret.
     Kept,
     /// The key stays alone.
     Blank,
 }
 
-/// What is known about the keys of a file.
+/// Keys of a file that stay, and the treatment of the others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sieve<'a> {
     pub(super) kept: &'a [&'static str],
     pub(super) others: Others,
 }
 
-/// What becomes of a value.
+/// Treatment of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     Keep,

@@ -6,9 +6,9 @@ use super::sieve::{Sieve, Word};
 struct Line {
     indent: usize,
     text: String,
-    /// It is a key whose value stands below.
+    /// True if the line is a key with its value on the lines below.
     opens: bool,
-    /// Something stood below it.
+    /// True if there was something below the line.
     held: bool,
 }
 
@@ -17,7 +17,7 @@ pub(super) fn show(text: &str, sieve: Sieve<'_>) -> Option<String> {
     let mut lines: Vec<Line> = Vec::new();
     // The keys around a line, with their indentation.
     let mut around: Vec<(usize, String)> = Vec::new();
-    // What is indented more than this belongs to a value that is left out.
+    // Indentation of a value that is left out; lines with more indentation belong to it.
     let mut dropped: Option<usize> = None;
     for line in text.split_inclusive('\n') {
         let content = line.trim_start_matches(' ');

@@ -39,10 +39,10 @@ struct Waiting {
     states: Rc<Vec<State>>,
 }
 
-/// What was found for one pattern.
+/// Result for one pattern.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Answer {
-    /// What is there.
+    /// Existing paths.
     pub(super) paths: Vec<PathBuf>,
     /// Directories that the caller cannot list and commands can enter.
     pub(super) closed: Vec<PathBuf>,
@@ -54,7 +54,7 @@ pub(super) struct Walk<'a> {
     sought: &'a [Sought],
     ground: Ground<'a>,
     until: Instant,
-    /// What no command can do without is looked through to its end, and first.
+    /// Directories that no command can do without; they are looked through to their end, and first.
     first: VecDeque<Waiting>,
     /// Each tree in one of these gets its turn after the others, so that a large one takes no time of theirs.
     rest: VecDeque<VecDeque<Waiting>>,
@@ -250,7 +250,7 @@ impl<'a> Walk<'a> {
 
     /// Goes on with every entry of a directory that its states reach.
     fn list(&mut self, opened: &OwnedFd, path: &Path, states: &[State], is_late: bool) {
-        // What `**` leads to is the same for each directory in it.
+        // The states that `**` leads to are the same for each directory in it.
         let is_across = |(pattern, index): &&State| {
             matches!(self.segment(*pattern, *index), Some(Segment::Across))
         };

@@ -28,7 +28,7 @@ pub(super) fn settle(
         paths.into_iter().chain(closed.into_iter().filter(could_be)).collect();
     let paths = gather(each.iter().cloned().collect(), is_needed);
     let added = paths.difference(&each).chain(&unseen);
-    // What lies in a directory that is refused as a whole is refused with it. A link may lead to what cannot be.
+    // Paths in a directory that is refused as a whole are refused with it. A link may lead to one that cannot be.
     let is_directory = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
     let whole: BTreeSet<&Path> = added.filter(is_directory).map(PathBuf::as_path).collect();
     let is_free = |path: &&PathBuf| !path.ancestors().skip(1).any(|above| whole.contains(above));

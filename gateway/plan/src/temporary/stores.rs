@@ -53,7 +53,7 @@ impl Stores {
         let name = hex(&Sha256::digest(cache.as_os_str().as_encoded_bytes()));
         let store = self.directory.join(name.get(..32).unwrap_or(&name));
         let (upper, work) = (store.join("upper"), store.join("work"));
-        // What the last run left there says that its changes may not be on the disk. They are where they were: the
+        // Entries left there by the last run say that its changes may not be on the disk. The changes are not lost: the
         // name of the directory is of this boot.
         removal::remove(&work, Instant::now() + REMOVAL);
         DirBuilder::new().recursive(true).mode(0o755).create(&upper)?;
@@ -113,7 +113,7 @@ mod tests {
             run.stores = None;
         }
         assert!(stores.iter().all(|it| !it.exists()));
-        // What stands in the way of one of them.
+        // A file takes the place of one of them.
         drop(held);
         let session = Stores::of_session(folder.path(), "s").unwrap();
         let path = store(&session);
