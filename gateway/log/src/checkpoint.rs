@@ -6,10 +6,10 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use super::hash::{Hash, hex, sha256};
 
-/// What the signature kind byte of C2SP `signed-note` is for Ed25519.
+/// The signature kind byte of Ed25519 in C2SP `signed-note`.
 const ED25519: u8 = 1;
 
-/// What a checkpoint states: this log had this many records with this root.
+/// The statement of a checkpoint: this log had this many records with this root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     pub(super) origin: String,
@@ -27,9 +27,9 @@ pub(super) struct PublicKey {
 /// Why a note is not believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// It is not a checkpoint at all.
+    /// The note is not a checkpoint at all.
     Form(&'static str),
-    /// It is not of this log.
+    /// The note is not of this log.
     Origin(String),
     /// No signature of a known key, or a wrong one.
     Signature,

@@ -10,7 +10,7 @@ pub(super) const MAX_LINE: usize = 1 << 20;
 /// Room for the common members.
 const COMMON: usize = 4096;
 
-/// What is kept of a shortened string.
+/// Bytes that are kept of a shortened string.
 const KEPT: usize = 1024;
 
 /// Returns `members` small enough for a line. Strings are shortened first, then lists are left out, the

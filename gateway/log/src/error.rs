@@ -13,9 +13,9 @@ pub enum Error {
     Write {
         /// The folder of the log.
         directory: PathBuf,
-        /// What was done to which file.
+        /// Failed operation, and its file.
         step: String,
-        /// What the system said, such as `No space left on device (ENOSPC)`.
+        /// Error of the system, such as `No space left on device (ENOSPC)`.
         cause: String,
     },
     /// A file of the log cannot be read.
@@ -25,7 +25,7 @@ pub enum Error {
         directory: PathBuf,
         /// Which file.
         step: String,
-        /// What the system said.
+        /// Error of the system.
         cause: String,
     },
     /// The log holds less than it must, or something else than was signed.
@@ -33,7 +33,7 @@ pub enum Error {
     Damaged {
         /// The folder of the log.
         directory: PathBuf,
-        /// What is wrong.
+        /// Damage that was found.
         finding: String,
     },
     /// Another process holds the log.

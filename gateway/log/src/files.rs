@@ -70,9 +70,9 @@ fn temporary(path: &Path) -> PathBuf {
 /// Whether a replaced file must survive a loss of power at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// It is synced before it gets its name, and the folder after.
+    /// The file is synced before it gets its name, and the folder after.
     Synced,
-    /// It survives the death of this process; the next sync of the disk makes it durable.
+    /// The file survives the death of this process; the next sync of the disk makes it durable.
     Cached,
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Journal {
     pub(super) rotation: Rotation,
     pub(super) keys: Keys,
     pub(super) redactor: Redactor,
-    /// What decisions begin with: host and gateway.
+    /// Members with which decisions begin: host and gateway.
     pub(super) head: Map<String, Value>,
     pub(super) boot: String,
     pub(super) position: Position,
@@ -272,7 +272,7 @@ impl Journal {
         }
         active.file.write_all_at(text, end).map_err(&failed)?;
         if let Err(error) = rustix::fs::fdatasync(&active.file) {
-            // What the disk holds after a failed sync is not known: the descriptor is given up after the
+            // The content of the disk after a failed sync is not known: the descriptor is given up after the
             // batch was cut off, and the next request reads the end of the log anew.
             self.is_doubtful = true;
             return Err(failed(error.into()));

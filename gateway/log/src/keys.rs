@@ -13,7 +13,7 @@ use super::error::{Error, Scene};
 use super::files::{self, Durability};
 use super::hash::{Hash, hex, keyed, sha256};
 
-/// What signs checkpoints, what makes keyed digests, and whose first word is believed.
+/// Keys that sign checkpoints and make keyed digests, and the first public key, which is trusted.
 pub(super) struct Keys {
     pub(super) sign: SigningKey,
     pub(super) redact: RedactKey,

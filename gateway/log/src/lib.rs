@@ -256,7 +256,7 @@ impl Drop for Shared {
     }
 }
 
-/// What appends to a log.
+/// Writer that appends to a log.
 #[derive(Debug)]
 pub struct Writer {
     means: Means,

@@ -10,7 +10,7 @@ use super::hash::{Hash, unhex};
 /// The version of the format.
 pub(super) const FORMAT: u64 = 1;
 
-/// What comes next in a segment.
+/// The next item in a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// A line without its line feed. Of one that is longer than a line may be, the beginning.
@@ -76,7 +76,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// What stands at the head of every record.
+/// Members at the head of every record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) version: u64,

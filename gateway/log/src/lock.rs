@@ -1,6 +1,6 @@
 //! The lock of the log's writers: who holds it appends, and nobody else.
 //!
-//! It is taken twice: on the folder of the log, which cannot be replaced while the log is in use, and on the
+//! The lock is taken twice: on the folder of the log, which cannot be replaced while the log is in use, and on the
 //! file `lock` in it, for file systems where a folder cannot be locked (flock(2) on NFS). A lock file that was
 //! removed or replaced guards nothing any more, so its inode is compared with its name before each append.
 

@@ -29,7 +29,7 @@ pub(super) struct Position {
     pub(super) tree: Tree,
 }
 
-/// What stands behind the last good line.
+/// State of the file behind the last good line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tail {
     /// Nothing.

@@ -86,7 +86,7 @@ impl Record {
     }
 }
 
-/// What was found.
+/// Result of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
     /// The records, oldest first unless asked otherwise.
@@ -340,7 +340,7 @@ pub fn table(answer: &Answer) -> String {
     text
 }
 
-/// What stands behind the number of a record without a signature.
+/// Mark behind the number of a record without a signature.
 const UNSIGNED: &str = " unsigned";
 
 fn row(record: &Record, answer: &Answer) -> [String; 10] {

@@ -1,6 +1,6 @@
 //! Records as typed data, in the order in which they are stored.
 //!
-//! What is built here is not yet masked: [`super::Log::record`] masks the whole record before it makes a
+//! Records that are built here are not yet masked: [`super::Log::record`] masks the whole record before it makes a
 //! line of it, so no builder has to think of secrets.
 
 pub mod caller;
@@ -65,7 +65,7 @@ impl Serialize for Text {
     }
 }
 
-/// What a record says, besides the fields that every record has.
+/// Content of a record, besides the fields that every record has.
 #[derive(Debug)]
 pub enum Body {
     /// First line of every segment.
@@ -177,7 +177,7 @@ pub struct LoadedHook {
     pub sha256: Option<String>,
 }
 
-/// Who answered.
+/// Person who answered.
 #[derive(Debug, Clone, Serialize)]
 pub struct Who {
     pub uid: u32,
@@ -205,7 +205,7 @@ pub struct Approval {
     pub spec_hmac: Option<String>,
 }
 
-/// What a person, or time, said to a question.
+/// Answer to a question, by a person or by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -287,7 +287,7 @@ pub enum Agreement {
     Unknown,
 }
 
-/// What the command used.
+/// Resources that the command used.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Usage {
     pub user_us: u64,
@@ -306,7 +306,7 @@ pub struct Stream {
     pub cut: bool,
 }
 
-/// What the command changed or was kept from.
+/// Files and sockets that the command changed or used, and acts that were denied.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Touched {
     pub complete: bool,

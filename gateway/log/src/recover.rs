@@ -354,13 +354,13 @@ impl Journal {
     }
 }
 
-/// What the log says of a command whose gateway is gone.
+/// Fate of a command after its gateway is gone, as the log shows it.
 enum Fate {
     /// Its end is recorded, or it was never decided.
     Settled,
-    /// It may have run.
+    /// The command may have run.
     Granted,
-    /// It waited for an answer.
+    /// The command waited for an answer.
     Asked,
 }
 

@@ -20,7 +20,7 @@ fn path(state: &Path, segment: u64) -> PathBuf {
     state.join("references").join(format!("{segment:08}"))
 }
 
-/// What a closed segment refers to.
+/// Ids that a closed segment refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct References {
     ids: BTreeSet<String>,

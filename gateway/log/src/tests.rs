@@ -80,7 +80,7 @@ async fn a_lock_that_is_taken_away_lets_nobody_write_beside_its_holder() {
     drop(daemon);
     let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
     let receipt = log.record(decision("id")).await.unwrap();
-    // What was acknowledged is there, and the refusals are told.
+    // Acknowledged records are there, and a `gap` reports the refusals.
     let kinds: Vec<String> =
         lines(&scratch, 1).iter().map(|line| line::read(line.as_bytes()).unwrap().0.kind).collect();
     assert_eq!(kinds, ["segment", "decision", "result", "gap", "decision"]);

@@ -18,7 +18,7 @@ use super::files;
 use super::position::{self, Position};
 use scan::Scan;
 
-/// What is to be checked against what.
+/// The log to check, and what it is checked against.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The folder of the log.
@@ -27,7 +27,7 @@ pub struct Options {
     pub trust: Trust,
     /// Checkpoints that were kept elsewhere.
     pub checkpoints: Vec<PathBuf>,
-    /// What of the notes counts as a finding.
+    /// Whether notes count as findings.
     pub strictness: Strictness,
     /// Whether losses that a person accepted are findings.
     pub repairs: Repairs,
@@ -93,10 +93,10 @@ impl Finding {
 /// Most findings that are listed; all are counted.
 const LISTED: usize = 100;
 
-/// What came of it.
+/// Result of a check.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// It could not be checked, and why.
+    /// Reason why the log could not be checked.
     pub unchecked: Option<String>,
     pub chain: String,
     pub segments: u64,
@@ -219,7 +219,7 @@ impl Report {
     }
 }
 
-/// What a check in user mode can claim.
+/// Claim of a check in user mode.
 const CLAIM: &str = "user mode: detects accidents, disk faults and edits by those without this account's key; \
                      keep checkpoints elsewhere for more";
 
@@ -250,7 +250,7 @@ impl Source {
     }
 }
 
-/// What the check of one log needs throughout.
+/// Inputs that the check of one log needs throughout.
 struct Context {
     directory: PathBuf,
     key: PublicKey,

@@ -20,7 +20,7 @@ pub(super) struct Prepared {
     pub(super) follow: Follow,
 }
 
-/// What a record means for the list of running commands.
+/// Effect of a record on the list of running commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     /// Nothing.

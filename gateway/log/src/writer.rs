@@ -148,7 +148,7 @@ pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
                 // Before anybody is answered: a gateway for one call ends with the answer.
                 end_again(&mut journal, &mut unwritten, ends, &error);
                 for (_, answer) in others {
-                    // Who does not wait any more has nothing to start either.
+                    // A caller that does not wait any more has nothing to start either.
                     let _ = answer.send(Err(error.clone()));
                 }
             }

@@ -7,7 +7,7 @@ use crate::Log;
 use crate::error::Error;
 use crate::query::along::{self, Begun, Owners, Piece, Place, Start, Whose};
 
-/// Who reads along. Each step waits for the file system or for the recorder.
+/// Reader that follows a log. Each step waits for the file system or for the recorder.
 #[derive(Debug)]
 pub struct Reading {
     log: Log,

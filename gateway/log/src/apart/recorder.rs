@@ -28,7 +28,7 @@ const KINDS: [&str; 7] =
 /// Members that name a user: they have to name the one that the connection is for.
 const USERS: [&str; 2] = ["/caller/uid", "/who/uid"];
 
-/// What is answered in its turn.
+/// A request that is answered in its turn.
 enum Pending {
     Record(Handed),
     Begin(Start),

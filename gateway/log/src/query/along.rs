@@ -71,12 +71,12 @@ pub struct Piece {
     pub is_end: bool,
 }
 
-/// Whose records are read.
+/// Owners of the records that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// Everybody's.
+    /// Every user.
     All,
-    /// Those of this user.
+    /// This user.
     Of(u32),
 }
 

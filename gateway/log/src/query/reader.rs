@@ -8,12 +8,12 @@ use super::super::hash::{Hash, sha256};
 use super::super::line::{self, Head, Lines, Step};
 use super::Record;
 
-/// What is to be done with a line.
+/// Treatment of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// It is read as a record.
+    /// The line is read as a record.
     Read,
-    /// It is passed over.
+    /// The line is skipped.
     Pass,
     /// Nothing from here on is of use.
     End,

@@ -21,7 +21,7 @@ pub enum By {
     Agent,
     /// Each program of the command.
     Program,
-    /// What was decided.
+    /// The decision.
     Verdict,
     /// The day, in UTC.
     Day,

@@ -219,7 +219,7 @@ impl Story {
     }
 
     fn sandbox(&self, text: &mut String) -> std::fmt::Result {
-        // What was really enforced is known at the end.
+        // The restrictions that were really enforced are known at the end.
         let result = self.later.iter().find(|record| record.kind == "result");
         let names = |key: &str| {
             let found = match result {

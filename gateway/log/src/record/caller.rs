@@ -1,4 +1,4 @@
-//! Who called, as the kernel tells it.
+//! The caller, as the kernel reports it.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -44,9 +44,9 @@ impl Process {
     }
 }
 
-/// What `/proc/PID/stat` says.
+/// Fields of `/proc/PID/stat`.
 struct Stat {
-    /// It is a zombie, or about to be gone (proc(5): Z, X).
+    /// True if the process is a zombie, or about to be gone (proc(5): Z, X).
     has_ended: bool,
     parent: u32,
     session: u32,

@@ -27,7 +27,7 @@ pub struct Connection {
     pub duration_us: Option<u64>,
 }
 
-/// What is recorded of a connection.
+/// Event of a connection that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -43,7 +43,7 @@ pub struct Target {
     pub port: u16,
 }
 
-/// What was decided.
+/// Decision about a connection.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
     pub decision: &'static str,
@@ -66,7 +66,7 @@ pub struct Rule {
     pub decisive: bool,
 }
 
-/// What was carried, from the side that connected and to it: the command, or the client of a forward.
+/// Bytes that were carried, from the side that connected and to it: the command, or the client of a forward.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Bytes {
     pub sent: u64,

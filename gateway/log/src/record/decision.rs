@@ -36,7 +36,7 @@ pub struct Decision {
     pub runs: Runs,
 }
 
-/// What the front end says of itself.
+/// The front end's description of itself.
 #[derive(Debug, Clone, Serialize)]
 pub struct Agent {
     pub name: Text,
@@ -50,7 +50,7 @@ pub struct Agent {
     pub mode: Text,
 }
 
-/// What was asked for.
+/// Request that was decided.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub tool: String,
@@ -82,7 +82,7 @@ pub struct Rewritten {
     pub by: String,
 }
 
-/// What standard input is.
+/// Description of standard input.
 #[derive(Debug, Clone, Serialize)]
 pub struct Stdin {
     /// `none`, `pipe`, `file` or `tty`.
@@ -139,7 +139,7 @@ pub struct Sandbox {
     pub spec_hmac: Option<String>,
 }
 
-/// Who runs the command.
+/// Runner of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Runs {

@@ -312,7 +312,7 @@ impl Search<'_> {
             .map(|end| conversions(template.get(..end).unwrap_or_default()))
             .collect();
         for (place, (at, word)) in operands.enumerate() {
-            // What is more than the template has conversions goes through it again (printf(1)).
+            // Operands beyond the conversions of the template go through it again (printf(1)).
             if due.contains(&(place % all.max(1) + 1)) {
                 self.take(number, Place::Word(at), word, 0, index, rule);
             }

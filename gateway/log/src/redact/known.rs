@@ -11,7 +11,7 @@ pub(super) const MOST_STEPS: usize = 16 << 20;
 /// Shorter secrets count only as whole words.
 const LONG: usize = 8;
 
-/// What stands where a text was shortened.
+/// Mark at the place where a text was shortened.
 const SHORTENED: &[u8] = "…".as_bytes();
 
 /// The least of a secret in front of that which counts as the secret.

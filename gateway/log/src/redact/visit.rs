@@ -50,7 +50,7 @@ const OURS: [&str; 37] = [
     "id",
 ];
 
-/// Whose names stand in an object.
+/// Origin of the names in an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     /// The names are ours, so some say that a member may be left alone.

@@ -1,6 +1,6 @@
-//! What was done to which record, once it is known that something was.
+//! Damage of a log: what was done to which record, once it is known that something was.
 //!
-//! What a record must hash to is known from the tiles and from the cache of the tree; where those do not
+//! The hash that a record must have is known from the tiles and from the cache of the tree; where those do not
 //! reach, from the record behind it, which names the digest of the one before.
 
 use std::collections::BTreeMap;
@@ -363,7 +363,7 @@ impl Diagnosis<'_> {
         }
         self.due += 1;
         if likeness == Likeness::Disputed && next_is_disputed {
-            // Who disputes it is itself not as it was written.
+            // The record that disputes it is itself not as it was written.
             return;
         }
         if is_followed && next_is_same {

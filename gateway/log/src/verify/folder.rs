@@ -1,4 +1,4 @@
-//! What lies in the folder of a log, and what does not belong there.
+//! Contents of the folder of a log, and what does not belong there.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use super::super::files;
 use super::super::tree::tile_path;
 use super::{Bound, Context, Finding, Report, Source};
 
-/// What the folder holds.
+/// Contents of the folder.
 pub(super) struct Contents {
     /// Numbers of the segments, ascending.
     pub(super) segments: Vec<u64>,

@@ -20,7 +20,7 @@ use super::{Bound, Context, Finding, Options, Repairs, Report, Source};
 /// The code of a record that only a later version of stockade reads.
 pub(super) const NEWER: &str = "newer";
 
-/// What one pass saw.
+/// Result of one pass.
 pub(super) struct Scan {
     position: Position,
     /// Each signed note, and whether the log has its root.
