@@ -201,6 +201,7 @@ fn request(command: Vec<String>, cwd: String) -> CommandRequest {
         unsandboxed: false,
         stdin: false,
         report_cwd: false,
+        carry_cwd: false,
         call_id: None,
         context: Context {
             environment: std::env::vars_os().filter_map(text).collect(),

@@ -1,5 +1,8 @@
 //! The open sessions of a gateway: which there are, and how one ends.
 
+#[path = "session_list/directory.rs"]
+mod directory;
+
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

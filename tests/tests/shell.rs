@@ -1,5 +1,8 @@
 //! `stockade shell` where an agent, a program or a person expects a shell.
 
+#[path = "shell/snapshot.rs"]
+mod snapshot;
+
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;

@@ -217,16 +217,29 @@ fn a_second_start_on_a_port_names_the_task_that_has_it() {
     let note = format!("stockade: port 48127 is in use by task {id}: python3 -c");
     let end = format!("; to free it: stockade tasks stop {id}");
     assert!(told.lines().any(|line| line.starts_with(&note) && line.ends_with(&end)), "{told}");
+    // A program that does not say which port it was had it from its command.
+    let output = place.output(["run", "--session", "a", "--", "python3 -m http.server 48127"]);
+    let told = text(&output.stderr);
+    assert!(told.lines().any(|line| line.starts_with(&note) && line.ends_with(&end)), "{told}");
     // In another session the port is free.
     assert!(!again("b").contains(&id));
 }
 
 #[test]
-fn a_command_knows_its_session_and_a_trace_goes_on() {
+fn a_command_knows_its_session_and_its_task_and_a_trace_goes_on() {
     let place = Place::new("tp-names");
     let line = "echo $STOCKADE $STOCKADE_SESSION_ID ${AI_AGENT-none} $TRACEPARENT";
     let mut command = place.stockade(["run", "--session", "s 1", "--", line]);
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let output = command.env("TRACEPARENT", trace).output().expect("it starts");
     assert_eq!(text(&output.stdout), format!("1 s 1 none {trace}\n"), "{}", text(&output.stderr));
+    let _gateway = Gateway::start(&place);
+    // The caller's own is that of another task.
+    let mut start = place.stockade(["run", "--background", "--quiet", "--", "env"]);
+    let started = start.env("STOCKADE_TASK_ID", "another").output().expect("it starts");
+    let id = text(&started.stdout).trim().to_owned();
+    assert!(place.output(["tasks", "wait", &id]).status.success());
+    let told = text(&place.output(["tasks", "output", &id]).stdout);
+    let own: Vec<&str> = told.lines().filter(|it| it.starts_with("STOCKADE_TASK_ID=")).collect();
+    assert_eq!(own, [format!("STOCKADE_TASK_ID={id}")]);
 }

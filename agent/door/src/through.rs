@@ -239,6 +239,7 @@ fn request(door: &Door, valid: &Valid<'_>) -> CommandRequest {
         unsandboxed: is_shell && flag("dangerouslyDisableSandbox"),
         stdin: false,
         report_cwd: is_shell && !background,
+        carry_cwd: false,
         call_id: Some(valid.call_id().to_owned()),
         context: door.session.context(door.host.can_be_asked()),
     }
@@ -426,7 +427,7 @@ async fn keep(door: &Door, valid: &Valid<'_>, task: &TaskView) -> Ran {
 }
 
 fn shell(door: &Door, result: &RunResult, streams: &Streams, limit: u64) -> Ran {
-    if let Some(cwd) = &result.cwd_after {
+    if let Some(cwd) = result.cwd_after.as_ref().filter(|_| !result.cwd_outside) {
         door.session.set_cwd(cwd);
     }
     let (mut text, is_error, fields) = bash::told(result, streams, limit);

@@ -66,6 +66,7 @@ use stockade_policy::Decision;
 use stockade_sandbox::SandboxSpec;
 
 use crate::audit::{Approved, Receipt, Recorded, Subject};
+use stockade_scene::environment::TASK_ID;
 
 /// The reach of a command, to be recorded.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ pub enum Outcome {
 pub fn decide(recorded: Recorded<Spec>) -> (Receipt, Outcome) {
     let (receipt, verdict, spec) = recorded.open();
     let outcome = match (verdict, spec) {
-        (Decision::Allow, Some(Spec(spec))) => Outcome::Granted(Grant { spec }),
+        (Decision::Allow, Some(Spec(spec))) => Outcome::Granted(Grant::of(spec, &receipt.id)),
         (Decision::Ask, _) => Outcome::Ask(Pending { decision: receipt.id.clone() }),
         (Decision::Allow, None) | (Decision::Deny, _) => Outcome::Refused,
     };
@@ -126,11 +127,19 @@ impl Pending {
     /// Lifts the question by the yes of a person, which is on disk, too. None if the answer belongs to another question.
     pub fn allowed(self, approved: Approved<Spec>) -> Option<Grant> {
         let (decision, Spec(spec)) = approved.open();
-        (decision == self.decision).then_some(Grant { spec })
+        (decision == self.decision).then(|| Grant::of(spec, &self.decision))
     }
 }
 
 impl Grant {
+    /// Returns the grant of a decision. The command is told its number, which the digest of the spec cannot hold yet.
+    fn of(mut spec: SandboxSpec, decision: &str) -> Grant {
+        let variables = &mut spec.program.environment;
+        variables.retain(|(name, _)| name != TASK_ID);
+        variables.push((TASK_ID.into(), decision.into()));
+        Grant { spec }
+    }
+
     /// Gives up the grant for what it allows.
     pub fn into_spec(self) -> SandboxSpec {
         self.spec

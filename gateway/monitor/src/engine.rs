@@ -5,7 +5,9 @@ mod answered;
 mod approvals;
 mod busy_port;
 pub mod calling;
+mod carried;
 mod changes;
+mod definitions;
 mod due;
 mod failed;
 mod forward;
@@ -223,13 +225,14 @@ impl Gateway {
         let accepted = request::accept(&request)?;
         self.log.is_writable().await?;
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
-        let (scene, beside) = self.scene_and_more(&caller, &request).await?;
+        let (scene, beside, moved) = self.scene_of_session(&caller, &mut request).await?;
         let settings = scene.snapshot.rules.settings();
         let accepted = accepted.limited(settings)?;
         self.prune_output(&accepted.limits);
         let quota = (accepted.limits.session, settings);
         let seat = self.take_seat(&caller, &request, quota)?;
         let accepted = worker::find(accepted, &self.executable);
+        let accepted = self.written_out(accepted).await?;
         let input = input_of(&accepted, &request);
         let (judged, ahead, loopback) = tokio::join!(
             self.judge(&request, &scene, input),
@@ -241,7 +244,7 @@ impl Gateway {
         if self.mode == GatewayMode::Embedded {
             self.scanner.rest();
         }
-        let view = self.viewed(&request, (&scene, &judged), begun);
+        let view = self.viewed(&request, (&scene, &judged), (begun, moved));
         let asking = conversation.questions.take().filter(|_| request.context.interactive);
         let channel = if asking.is_some() { &request.context.door } else { CHANNEL };
         let asking = asking.or_else(|| self.elsewhere(&caller, &request, command.limits.approval?));
@@ -284,10 +287,11 @@ impl Gateway {
         &self,
         request: &CommandRequest,
         (scene, judged): (&Scene, &Judged),
-        begun: EventView,
+        (begun, moved): (EventView, Option<String>),
     ) -> DecisionView {
         let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
         self.tell_once(&request.context, &mut view.warnings);
+        view.warnings.extend(moved);
         view::add_hooks(&mut view, judged.hooks.clone());
         view::add_beginning(&mut view, begun);
         view
@@ -345,13 +349,15 @@ impl Gateway {
         self.leave(remains);
         let concluded = self.conclude((log, receipt), &execution, temporary).await;
         // Nobody learns of the end before it is recorded.
+        let is_task = task.as_ref().is_some_and(|task| task.folder.is_task());
         let stopped = self.tasks.find(&receipt.id).ok().and_then(|ways| ways.stopping.reason());
         tasks::ended(task, (&execution, stopped), concluded.as_ref().err());
         // Output of the command is sent even if its end cannot be recorded.
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing
         }
-        let cwd_after = concluded?;
+        // One that went to the background ends while its session goes on elsewhere.
+        let cwd_after = concluded?.filter(|_| !is_task);
         Ok((execution, cwd_after))
     }
 

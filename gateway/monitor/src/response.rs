@@ -78,13 +78,13 @@ pub fn ran(
     receipt: &Receipt,
     execution: &Execution,
     (scene, judged): (&Scene, &Judged),
-    (cwd_after, note): (Option<String>, Option<String>),
+    ((cwd_after, cwd_outside), notes): ((Option<String>, bool), impl Iterator<Item = String>),
 ) -> RunOutcome {
     let exit = execution.exit.unwrap_or_default();
     let output = &execution.output;
     let footer = run_notice::of(execution, judged, scene);
-    let lines = [footer, note.unwrap_or_default()];
-    let footer = lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    let lines = std::iter::once(footer).chain(notes);
+    let footer = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
     RunOutcome::Ran(Box::new(RunResult {
         decision: view,
         exit_code: exit.code,
@@ -100,6 +100,7 @@ pub fn ran(
         truncated: output.truncated,
         task_id: None,
         cwd_after,
+        cwd_outside,
         sandbox: SandboxView {
             notes: [execution.withheld.clone(), execution.enforced.notes.clone()].concat(),
             ..view::sandbox(&execution.enforced)

@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod caches;
+pub mod carried;
 pub mod credentials;
 mod globs;
 pub mod hook;

@@ -13,6 +13,9 @@ use stockade_wire::errors::{Code, Failure};
 /// Search path when the caller has none.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The number of the record of a command, which is that of its task if it is one.
+pub const TASK_ID: &str = "STOCKADE_TASK_ID";
+
 /// Every variable that may be added to give a command a cache of its own.
 pub const CACHES: [&str; 13] = [
     "CARGO_HOME",
@@ -276,7 +279,8 @@ fn has_password(value: &str) -> bool {
 
 /// Every variable that a command may get beside those of its environment. The parser takes others for unset, so
 /// whatever adds one names it here, or in `plan::caches::VARIABLES`.
-pub const ADDED: [&str; 24] = [
+pub const ADDED: [&str; 25] = [
+    TASK_ID,
     "TMPDIR",
     "TMP",
     "TEMP",

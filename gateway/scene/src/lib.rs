@@ -2,13 +2,14 @@
 //! environment, programs, and where commands may write.
 //!
 //! May read the file system and the environment that a request names. Of its own it writes the marks of the state alone
-//! (`roots`, `regions`, `trust`); it starts nothing.
+//! (`roots`, `regions`, `trust`), and the definitions that a person hands over; it starts nothing.
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 
 pub mod bounds;
+pub mod definitions;
 pub mod elsewhere;
 pub mod environment;
 pub mod facts;

@@ -15,6 +15,7 @@ pub(crate) mod review;
 mod serve;
 pub(crate) mod sessions;
 pub(crate) mod settings;
+pub(crate) mod snapshot;
 pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
@@ -123,6 +124,9 @@ pub(crate) enum Command {
     /// Act as an agent's shell: decide each command and run it as `stockade run` does.
     #[command(after_help = agents::EXAMPLE_SHELL)]
     Shell(agents::Shell),
+    /// Keep aliases and functions of your shell for commands: reads what bash prints from standard input.
+    #[command(after_help = snapshot::EXAMPLE)]
+    Snapshot(snapshot::Snapshot),
     /// Start stockade's own agent in this project.
     #[command(after_help = EXAMPLE_AGENT)]
     Agent(Agent),
@@ -515,6 +519,7 @@ impl Arguments {
             Command::Setup(options) => &options.common,
             Command::Install(options) => &options.common,
             Command::Review(options) => &options.common,
+            Command::Snapshot(options) => &options.common,
             Command::Allow(options) | Command::Block(options) => &options.common,
             Command::Learn(options) => &options.common,
             Command::Tasks(options) if options.common.json => &options.common,

@@ -28,6 +28,7 @@ mod serve;
 mod sessions;
 mod setup;
 mod shell;
+mod snapshot;
 mod streams;
 mod system;
 mod tasks;
@@ -160,6 +161,7 @@ fn dispatch(mut arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitC
         Command::Refuse(options) => Ok(hook::refuse(&options)),
         Command::Install(options) => install::install(&options),
         Command::Setup(options) => setup::setup(&options),
+        Command::Snapshot(options) => wait(snapshot::snapshot(options))?,
         Command::Shell(options) => end_now(shell::shell(before, "bash", options.arguments)?),
         Command::Agent(options) => agent::start(&options),
         Command::Acp(options) => agent::start_as("acp", options),
@@ -188,6 +190,7 @@ fn common_of(command: &mut Command) -> Option<&mut Common> {
         Command::Allow(options) | Command::Block(options) => Some(&mut options.common),
         Command::Learn(options) => Some(&mut options.common),
         Command::Review(options) => Some(&mut options.common),
+        Command::Snapshot(options) => Some(&mut options.common),
         Command::Hook(options) => Some(&mut options.common),
         Command::Install(options) => Some(&mut options.common),
         Command::Setup(options) => Some(&mut options.common),

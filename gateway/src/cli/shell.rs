@@ -191,6 +191,7 @@ impl Wanted {
             unsandboxed: false,
             stdin,
             report_cwd: marker.is_some(),
+            carry_cwd: false,
             call_id: None,
             context: call.context,
         };

@@ -46,3 +46,15 @@ pub(crate) mod base64_bytes {
         STANDARD.decode(text).map_err(serde::de::Error::custom)
     }
 }
+
+/// Protections that were enforced while a command ran, and those that were not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct SandboxView {
+    /// Names of protections that held.
+    pub enforced: Vec<String>,
+    /// Names of those that did not, or in part, each with its reason: `name: reason`.
+    pub missing: Vec<String>,
+    /// Access that the settings grant and the command did not get, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::errors::Failure;
 use crate::parts::base64_bytes;
-pub use crate::parts::{AuditReference, Input, Window};
+pub use crate::parts::{AuditReference, Input, SandboxView, Window};
 use crate::tasks::TaskView;
 
 /// Version of the protocol; both sides must speak the same.
@@ -92,6 +92,10 @@ pub struct CommandRequest {
     /// Fill [`RunResult::cwd_after`].
     #[serde(default)]
     pub report_cwd: bool,
+    /// The caller did not choose the directory for this call: one of a session goes on where the last one ended that its
+    /// caller started in this directory.
+    #[serde(default)]
+    pub carry_cwd: bool,
     /// Identity of the call, as the front end has it; hooks are told it. None gives it one.
     #[serde(default)]
     pub call_id: Option<String>,
@@ -569,6 +573,9 @@ pub struct RunResult {
     pub task_id: Option<String>,
     /// Working directory after the command, when it is known.
     pub cwd_after: Option<String>,
+    /// That is outside of where calls of the session work: the next one does not go on there.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub cwd_outside: bool,
     /// Protections that were enforced, and those that were not.
     pub sandbox: SandboxView,
     /// Acts that were refused.
@@ -583,16 +590,8 @@ pub struct RunResult {
     pub audit: AuditReference,
 }
 
-/// Protections that were enforced while a command ran, and those that were not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
-pub struct SandboxView {
-    /// Names of protections that held.
-    pub enforced: Vec<String>,
-    /// Names of those that did not, or in part, each with its reason: `name: reason`.
-    pub missing: Vec<String>,
-    /// Access that the settings grant and the command did not get, with the reason.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
+fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -136,6 +136,29 @@ fn hooks_of_the_settings_hear_each_event_of_a_turn_and_add_to_it() {
 }
 
 #[test]
+fn a_cd_out_of_the_project_is_not_gone_on_from_and_the_model_is_told() {
+    let place = Place::new("ag-cd");
+    place.write("project/sub/x", "");
+    let bash = |id: &str, line: &str| call(id, "Bash", json!({ "command": line }));
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[bash("a", "cd sub")],
+            &[bash("b", "cd /usr; pwd")],
+            &[bash("c", "pwd")],
+            &[say("done")],
+        ],
+    );
+    let output = run(&place, &server, &["-p", "go on"]);
+    assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
+    let inside = place.project().canonicalize().expect("the project").join("sub");
+    let (told, _) = result(&server, "b");
+    let line = format!("the working directory stays `{}`: `/usr` is outside", inside.display());
+    assert!(told.starts_with("/usr") && told.contains(&line), "{told}");
+    assert_eq!(result(&server, "c").0, inside.display().to_string());
+}
+
+#[test]
 fn a_prompt_that_a_hook_blocks_reaches_no_model_and_is_not_kept() {
     let place = Place::new("ag-hook-prompt");
     record(&place, &["UserPromptSubmit"]);

@@ -16,7 +16,7 @@ impl Gateway {
     /// Returns the note, if it applies. The output is read for nothing but this hint: no decision depends on it.
     pub(super) async fn busy_port(
         &self,
-        session: Option<&str>,
+        (session, command): (Option<&str>, &str),
         execution: &Execution,
     ) -> Option<String> {
         let session = session?.to_owned();
@@ -28,15 +28,17 @@ impl Gateway {
         SIGNS.iter().any(|sign| output.contains(sign)).then_some(())?;
         let store = Store::of(&self.places.state);
         let tasks = blocking(move || Ok(store.with_ports(store.list(Some(&session))?)));
-        note(&output, &tasks.await.ok()?)
+        // Some programs do not say which port it was that they were told to take.
+        let tasks = tasks.await.ok()?;
+        note(&output, &tasks).or_else(|| note(command, &tasks))
     }
 }
 
-/// Returns the note about the task that has a port which the output names.
-fn note(output: &str, tasks: &[TaskView]) -> Option<String> {
+/// Returns the note about the task that has a port which `text` names.
+fn note(text: &str, tasks: &[TaskView]) -> Option<String> {
     let named = |port: &u16| {
         let is_word = |word: &str| word.parse() == Ok(*port);
-        output.split(|it: char| !it.is_ascii_digit()).any(is_word)
+        text.split(|it: char| !it.is_ascii_digit()).any(is_word)
     };
     tasks.iter().find_map(|task| {
         let port = task.ports.iter().find(|port| named(port))?;

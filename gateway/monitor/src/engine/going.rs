@@ -8,7 +8,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::answered::{Case, Going};
 use super::calling::Calling;
-use super::{Gateway, grants, quotas};
+use super::{Gateway, carried, grants, quotas};
 use crate::audit::{Log, Receipt};
 use crate::control::was_given_up;
 use crate::judge::{Judged, Scene};
@@ -74,8 +74,13 @@ impl Gateway {
             let _ = told.send(Event::Notice(notice.clone())).await; // a front end that is gone reads none
         }
         view::add_hooks(&mut view, said);
-        let busy = self.busy_port(request.context.session.as_deref(), &execution).await;
-        Ok(response::ran(view, &receipt, &execution, (&scene, &judged), (cwd_after, busy)))
+        let busy =
+            self.busy_port((request.context.session.as_deref(), &command.text), &execution).await;
+        let carried::Ended { cwd, is_outside, note } =
+            self.ended_in(request, &scene, cwd_after).await?;
+        let notes = busy.into_iter().chain(note);
+        let after = (cwd, is_outside);
+        Ok(response::ran(view, &receipt, &execution, (&scene, &judged), (after, notes)))
     }
 
     /// Returns whom the command's connections may ask about; nobody where questions are refusals.

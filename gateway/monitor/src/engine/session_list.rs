@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::Gateway;
 use super::calling::Calling;
 use super::sessions::{Session, Sessions, lasts_with_connection};
+use crate::plan::carried;
 use crate::protocol::errors::{Code, Failure};
 use crate::tasks::folder::now_ms;
 use stockade_wire::sessions::{SessionAnswer, SessionRequest, SessionView};
@@ -76,12 +77,13 @@ impl Gateway {
     }
 
     fn view(&self, name: String, session: &Session) -> SessionView {
+        let carried = carried::read(&self.places.state, &name);
         SessionView {
             tasks: self.tasks.count_of(&name),
             session: name,
             door: session.context.door.clone(),
             agent: session.context.agent.clone(),
-            cwd: session.cwd.clone(),
+            cwd: carried.map_or_else(|| session.cwd.clone(), |it| it.to),
             began_ms: session.began_ms,
             used_ms: session.used_ms,
             agent_pid: session.agent.filter(|it| it.is_known).map(|it| it.process.pid),

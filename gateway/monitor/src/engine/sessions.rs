@@ -12,6 +12,7 @@ use super::Gateway;
 use super::calling::Calling;
 use super::due::Due;
 use crate::audit::record::caller::Process;
+use crate::plan::carried;
 use crate::protocol::types::{Context, EventRequest, EventView};
 use crate::tasks::folder::now_ms;
 use crate::tasks::live::SESSION_ENDED;
@@ -147,6 +148,7 @@ impl Gateway {
                 drop(sessions.remove(name));
                 self.leave_loopback(caller, name);
                 self.quotas.forget(caller.uid(), name);
+                carried::forget(&self.places.state, name);
             }
             (_, _) => {}
         }
@@ -197,6 +199,7 @@ impl Gateway {
         let name = session.context.session.clone();
         if let Some(name) = &name {
             self.tasks.stop_all(Some(name), SESSION_ENDED).await;
+            carried::forget(&self.places.state, name);
         }
         let request = request("SessionEnd", "other", &session);
         // Nobody is left to be told of what the hooks say, or that they cannot run.

@@ -59,8 +59,9 @@ impl Gateway {
     async fn judged_for(
         &self,
         caller: &Calling,
-        request: CheckRequest,
+        mut request: CheckRequest,
     ) -> Result<DecisionView, Failure> {
+        self.tried_with_definitions(&mut request).await?;
         let mut scene = match self.mode {
             GatewayMode::Embedded => dry_run::scene(&request, &self.places)?,
             GatewayMode::Daemon | GatewayMode::System => {

@@ -60,6 +60,7 @@ fn run(
         unsandboxed: false,
         stdin: streams::has_stdin(),
         report_cwd: false,
+        carry_cwd: false,
         call_id: None,
         context: call.context,
     };
