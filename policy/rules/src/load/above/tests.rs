@@ -190,6 +190,22 @@ fn a_project_that_is_trusted_does_not_take_back_what_holds_above_it() {
 }
 
 #[test]
+fn a_mode_from_above_that_answers_questions_waits_for_trust_and_a_strict_one_does_not() {
+    let mode = |name: &str, trusted: bool| {
+        let own = object("permissions.defaultMode", &format!("\"{name}\""));
+        load(&[text(Layer::Local, &own, trusted, true)]).rules.settings().default_mode
+    };
+    use crate::Mode::{Default, DontAsk, Plan};
+    let found =
+        ["dontAsk", "acceptEdits", "plan"].map(|name| (mode(name, true), mode(name, false)));
+    assert_eq!(
+        found,
+        [(Some(DontAsk), None), (Some(Default), None), (Some(Plan), Some(Plan))],
+        "trusted, and not"
+    );
+}
+
+#[test]
 fn every_key_of_the_gateway_is_in_the_table_of_settings() {
     let table = include_str!("../../../../../policies/settings.jsonc");
     let missing = READ_KEYS.iter().filter(|key| !table.contains(&format!("\"key\": \"{key}\"")));
