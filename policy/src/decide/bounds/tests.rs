@@ -133,3 +133,20 @@ fn of_very_many_parts_the_deciding_one_is_listed_and_the_others_are_counted() {
     assert!(told.contains("one of 1002 parts, `rm x`: denied"), "{told}");
     assert!(told.contains("and 746 more parts, none of them stricter"), "{told}");
 }
+
+#[test]
+fn every_rule_that_matches_is_listed_up_to_the_limit_and_the_deciding_one_beyond_it() {
+    let matching = |count: usize| {
+        let allowed: Vec<String> =
+            (0..count).map(|n| format!("'Bash(rm x{}:*)'", "*".repeat(n % 7))).collect();
+        let settings =
+            format!("{{'permissions':{{'allow':[{}],'deny':['Bash(rm:*)']}}}}", allowed.join(","));
+        let verdict = verdict(&rules(&[(Layer::User, &settings)]), &facts(), &Text::new("rm x"));
+        assert_eq!(show(&verdict), "deny user rule_deny Bash(rm:*)");
+        verdict.rules
+    };
+    let few: Vec<String> = matching(1).into_iter().map(|rule| rule.text).collect();
+    assert_eq!(few.len(), 2, "{few:?}");
+    let many = matching(LISTED_RULES + 100).len();
+    assert!((LISTED_RULES..=LISTED_RULES + 1).contains(&many), "{many}");
+}
