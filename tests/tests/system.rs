@@ -3,6 +3,8 @@
 //! Each test needs root and a mount namespace, and says so where it has neither.
 #![cfg(target_os = "linux")]
 
+#[path = "system/approvers.rs"]
+mod approvers;
 #[path = "system/machine.rs"]
 mod machine;
 
@@ -328,7 +330,7 @@ fn the_units_are_read_by_systemd_and_the_recorder_is_closed() {
 fn a_user_is_told_of_own_calls_alone_and_the_group_of_the_log_of_all() {
     let Some(machine) = Machine::new() else { return };
     machine.install(POLICY);
-    for user in ["ada", "bob", "ada"] {
+    for user in ["ada", "bob", "ada", "cay"] {
         done(Ok(machine.run(user, &format!("echo of-{user}"))));
     }
     let told = |command: &mut std::process::Command| -> Vec<Value> {

@@ -78,7 +78,7 @@ impl Questions {
     pub(crate) fn answer(&self, request: &ApprovalRequest) -> Result<(), Failure> {
         let (id, digest, how) = match request {
             ApprovalRequest::List => return Ok(()),
-            ApprovalRequest::Allow { id, digest, lasts } => (id, digest, name(*lasts)),
+            ApprovalRequest::Allow { id, digest, lasts, .. } => (id, digest, name(*lasts)),
             ApprovalRequest::Deny { id, digest, .. } => (id, digest, "denied"),
         };
         if digest.is_none() {

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::message::{gone, left, nonsense};
 use super::talk::{Said, Talk};
-use stockade_wire::conversation::{Conversation, PendingQuestion};
+use stockade_wire::conversation::{Conversation, PendingQuestion, Whom};
 
 use super::{LONGEST_END, SAME_ORDER};
 use stockade_wire::errors::Failure;
@@ -119,7 +119,7 @@ impl<'a> Exchange<'a> {
         };
         let (answer, receiver) = oneshot::channel();
         // A front end that no longer listens drops the sender, which withdraws the question.
-        let _ = questions.send(PendingQuestion { question, answer }).await;
+        let _ = questions.send(PendingQuestion { question, answer, whom: Whom::default() }).await;
         self.asked.push_back((id, receiver));
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! Messages are closed enums in JSON behind their length. A gateway believes the recorder; the recorder believes nothing: it
 //! checks each record against the table of members, the user that the connection is for, and who began the command.
 
+pub mod board;
 pub mod ledger;
 mod pen;
 pub mod reading;
@@ -15,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use self::board::{Posted, Reply};
 use super::query::along::{Begun, Piece, Place, Start};
 use super::wire::{Follow, Prepared};
 
@@ -33,6 +35,16 @@ enum Asked {
     Begin(Start),
     /// Records of its user behind a place.
     Read(Place),
+    /// A question for other users, or its newer words.
+    Post(Posted),
+    /// The answers to it.
+    Replies(String),
+    /// It is over.
+    Close(String),
+    /// Questions of others.
+    Posted,
+    /// An answer to one of them.
+    Reply { id: String, digest: String, answer: String },
 }
 
 /// A record that lacks its place in the chain.
@@ -99,6 +111,12 @@ enum Told {
     Begun(Begun),
     /// Records of the user.
     Read(Piece),
+    /// It is done.
+    Done,
+    /// Questions of other users.
+    Posted(Vec<Posted>),
+    /// Answers of other users.
+    Replies(Vec<Reply>),
 }
 
 fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {

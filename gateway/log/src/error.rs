@@ -105,7 +105,7 @@ impl Error {
     }
 
     /// Returns why, for another process that tells it.
-    pub(super) fn cause(&self) -> String {
+    pub fn cause(&self) -> String {
         match self {
             Error::Write { step, cause, .. } | Error::Read { step, cause, .. } => {
                 format!("{step}: {cause}")

@@ -200,9 +200,31 @@ pub struct Approval {
     pub scope: Scope,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
+    /// The identity of the question at its gateway, where others answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// The persons who approved, where the managed settings say who may.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<Approver>,
+    /// The reason of who allowed it alone in an emergency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub break_glass: Option<Text>,
+    /// Who answered, as the program says that passed the answer on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<Text>,
     /// Keyed digest of what the command may reach after this answer; [`super::Log::approval`] puts it in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec_hmac: Option<String>,
+}
+
+/// A person who approved.
+#[derive(Debug, Clone, Serialize)]
+pub struct Approver {
+    pub uid: u32,
+    pub name: Text,
+    /// In whose place.
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    pub in_place_of: Option<Text>,
 }
 
 /// Answer to a question, by a person or by time.

@@ -374,6 +374,10 @@ fn withdrawn(id: &str, redactor: &super::Redactor) -> Approval {
         shown_hmac: redactor.digest(b""),
         scope: Scope::Once,
         expires: None,
+        question: None,
+        approvers: Vec::new(),
+        break_glass: None,
+        claimed: None,
         spec_hmac: None,
     }
 }

@@ -317,6 +317,14 @@ const APPROVAL: &[Field] = &[
     Field("shown_hmac", Digest, M),
     Field("scope", One(&["once", "session", "limited", "always"]), M),
     Field("expires", Time, O),
+    Field("question", Text, O),
+    Field(
+        "approvers",
+        List(&Object(&[Field("uid", Whole, M), Field("name", Bytes, M), Field("for", Bytes, O)])),
+        O,
+    ),
+    Field("break_glass", Bytes, O),
+    Field("claimed", Bytes, O),
     Field("spec_hmac", Digest, O),
 ];
 const CONNECTION: &[Field] = &[

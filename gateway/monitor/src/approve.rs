@@ -5,9 +5,11 @@ pub mod elsewhere;
 pub mod named;
 mod question;
 pub mod remember;
+pub mod strict;
 mod unnamed;
 
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::{mpsc, oneshot};
@@ -23,7 +25,7 @@ use crate::judge::Scene;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{Answer, Control, Event, Lasting, Question};
 pub use question::question;
-use stockade_wire::conversation::PendingQuestion;
+use stockade_wire::conversation::{ByWhom, PendingQuestion, Whom};
 
 /// The consent of a person to one command. Only [`ask`] and [`agreed`] make one; what it lets run is not on disk before
 /// [`Consent::record`].
@@ -35,6 +37,7 @@ pub struct Consent {
     shown_hmac: String,
     scope: record::Scope,
     expires: Option<String>,
+    by: ByWhom,
 }
 
 impl Consent {
@@ -55,16 +58,31 @@ impl Consent {
         log.record(yes).await.map(drop).map_err(|error| unrecorded(&error))
     }
 
+    /// Returns who gave it.
+    pub fn by(&self) -> &ByWhom {
+        &self.by
+    }
+
     fn answer(&self, decision: &Receipt, answer: record::Answer) -> record::Approval {
+        let approver = |(uid, name, other): &(u32, String, Option<String>)| record::Approver {
+            uid: *uid,
+            name: name.as_str().into(),
+            in_place_of: other.as_deref().map(record::Text::from),
+        };
+        let ByWhom { question, approvers, break_glass, claimed } = &self.by;
         record::Approval {
             reference: decision.id.clone(),
             answer,
-            who: Some(record::who()),
+            who: approvers.is_empty().then(record::who),
             channel: self.channel.clone().into(),
             waited_ms: self.waited_ms,
             shown_hmac: self.shown_hmac.clone(),
             scope: self.scope,
             expires: self.expires.clone(),
+            question: question.clone(),
+            approvers: approvers.iter().map(approver).collect(),
+            break_glass: break_glass.as_deref().map(record::Text::from),
+            claimed: claimed.as_deref().map(record::Text::from),
             spec_hmac: None,
         }
     }
@@ -114,8 +132,10 @@ pub async fn ask(
     let rule = question.always.as_ref().map(|offer| offer.rule.clone());
     let lasts = question.session.is_some();
     let (answer, answered) = oneshot::channel();
+    let whom = Whom::default();
+    let noted = Whom::clone(&whom);
     let sent = match people {
-        Some(people) => people.send(PendingQuestion { question, answer }).await.is_ok(),
+        Some(people) => people.send(PendingQuestion { question, answer, whom }).await.is_ok(),
         None => false,
     };
     // A front end that goes away without an answer withdraws.
@@ -142,6 +162,7 @@ pub async fn ask(
         waited_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
         shown_hmac: shown,
         expires: expires(&kept),
+        by: noted.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         scope: match kept {
             Kept::Always(_) => record::Scope::Always,
             Kept::Session(_) => record::Scope::Session,
@@ -170,7 +191,8 @@ pub async fn ask(
 pub fn agreed(log: &Log, question: &Question, _agreed: Agreed) -> Answered {
     let shown_hmac = log.redactor().digest(question.command.as_bytes());
     let (channel, scope) = ("agent".to_owned(), record::Scope::Once);
-    let consent = Consent { channel, waited_ms: 0, shown_hmac, scope, expires: None };
+    let consent =
+        Consent { channel, waited_ms: 0, shown_hmac, scope, expires: None, by: ByWhom::default() };
     Answered::Yes(consent, Kept::Nothing)
 }
 

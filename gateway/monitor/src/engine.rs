@@ -39,7 +39,7 @@ use crate::audit::record::decision::Runs;
 use crate::audit::{self, GatewayMode, Log, Receipt, Writer};
 use stockade_wire::conversation::Conversation;
 
-use crate::approve::elsewhere::{Approvals, CHANNEL};
+use crate::approve::elsewhere::Approvals;
 use crate::blocking::blocking;
 use crate::decide::Grant;
 use crate::judge::{self, Judged, Scene};
@@ -246,9 +246,9 @@ impl Gateway {
         }
         let view = self.viewed(&request, (&scene, &judged), (begun, moved));
         let asking = conversation.questions.take().filter(|_| request.context.interactive);
-        let channel = if asking.is_some() { &request.context.door } else { CHANNEL };
-        let asking = asking.or_else(|| self.elsewhere(&caller, &request, command.limits.approval?));
-        let agreed = self.agreed_elsewhere(caller.pid, &request, &scene, &judged).await?;
+        let patience = (&request, command.limits.approval);
+        let asked_people = self.asking(&caller, patience, (&scene, &judged), asking).await?;
+        let approvals::Asking { people: asking, channel, agreed, required } = asked_people;
         let runs = runs_of(judged.verdict.decision, asking.is_some() || agreed.is_some());
         let planned = match runs {
             Runs::Gateway => {
@@ -270,7 +270,8 @@ impl Gateway {
             request: &request,
             command: &command,
             log: &log,
-            channel,
+            channel: &channel,
+            required: required.as_ref(),
         };
         let person = (agreed, asking.clone(), &mut conversation);
         let going =
@@ -278,8 +279,11 @@ impl Gateway {
                 Ok(going) => going,
                 Err(outcome) => return Ok(outcome),
             };
+        // About a host nobody is asked who cannot be told apart from who asks.
+        let of_hosts = asking.filter(|_| required.is_none());
         let call = (&request, &command, &log);
-        self.go((caller, lent, going), call, conversation, (asking, seat.as_ref(), loopback)).await
+        self.go((caller, lent, going), call, conversation, (of_hosts, seat.as_ref(), loopback))
+            .await
     }
 
     /// Returns what the caller sees of a decision, with each warning once a session.

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 
+pub mod approvers;
 pub mod bounds;
 pub mod definitions;
 pub mod elsewhere;

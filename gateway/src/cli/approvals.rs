@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use stockade_wire::approvals::{ApprovalRequest, ApprovalView, Lasts};
+use stockade_wire::approvals::{ApprovalRequest, ApprovalView, Lasts, RequiredView};
 use stockade_wire::types::Lasting;
 
 use super::args::approvals::{ApprovalsCommand, List, Webhook};
@@ -69,13 +69,23 @@ pub(super) fn approvals(
             };
             answer(
                 common,
-                &ApprovalRequest::Allow { id: options.id, lasts, digest: None },
+                &ApprovalRequest::Allow {
+                    id: options.id,
+                    lasts,
+                    digest: None,
+                    break_glass: options.break_glass,
+                    claimed: None,
+                },
                 "allowed",
             )
         }
         ApprovalsCommand::Deny(options) => {
             let (id, why) = (options.id, options.why);
-            answer(common, &ApprovalRequest::Deny { id, why, digest: None }, "denied")
+            answer(
+                common,
+                &ApprovalRequest::Deny { id, why, digest: None, claimed: None },
+                "denied",
+            )
         }
     }
 }
@@ -91,6 +101,10 @@ fn answer(common: &Common, request: &ApprovalRequest, how: &str) -> Result<ExitC
     let answered = gateway(common)?.approval(request)?.approvals;
     if !common.json {
         for view in &answered {
+            let how = match &view.required {
+                Some(_) if how == "allowed" => "approved",
+                Some(_) | None => how,
+            };
             failure::tell(&format!("stockade: {how} {}", command(view)));
         }
     }
@@ -173,12 +187,23 @@ fn table(found: &[ApprovalView]) -> String {
 
 /// Returns a question as a terminal shows it, and who asks.
 fn whole(view: &ApprovalView) -> String {
-    let ApprovalView { id, cwd, pid, question, .. } = view;
+    let ApprovalView { id, cwd, pid, uid, question, .. } = view;
     let text = words::question(question);
     let front = words::one_line(view.agent.as_ref().unwrap_or(&view.door));
     let mut lines = vec![text.trim_end().to_owned()];
-    lines.push(format!("asked by  {front} (process {pid}) in {}", words::one_line(cwd)));
-    if let Some(offer) = &question.always {
+    lines.push(format!("asked by  {front} (uid {uid}, process {pid}) in {}", words::one_line(cwd)));
+    if let Some(required) = &view.required {
+        let RequiredView { persons, self_approval, groups, approved } = required;
+        let who = if *persons == 1 { "person" } else { "persons" };
+        let of = groups.iter().map(|list| format!(" of {}", list.join(" or ")));
+        let other = if *self_approval { "" } else { ", not the one who asks" };
+        let so_far = if approved.is_empty() { "nobody".to_owned() } else { approved.join(", ") };
+        let of: String = of.collect();
+        lines.push(words::one_line(&format!(
+            "needs     {persons} {who}{of}{other}; approved by {so_far}"
+        )));
+    }
+    if let Some(offer) = question.always.as_ref().filter(|_| view.required.is_none()) {
         lines.push(format!("always    writes `{}` to {}", offer.rule, offer.file));
     }
     lines.push(format!("answer    stockade approvals allow {id}, or deny {id}"));

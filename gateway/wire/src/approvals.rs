@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{Lasting, Question};
+use crate::types::{Answer, Lasting, Question};
 
 /// A question that waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,22 @@ pub struct ApprovalView {
     pub asked_ms: u64,
     /// When it is withdrawn unless somebody answers.
     pub expires_ms: u64,
+    /// Who has to approve, where the managed settings say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required: Option<RequiredView>,
+}
+
+/// Who has to approve a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequiredView {
+    /// How many persons.
+    pub persons: u64,
+    /// Whether the person who asks may be one of them.
+    pub self_approval: bool,
+    /// Unix groups: each person is in one of each list.
+    pub groups: Vec<Vec<String>>,
+    /// Names of those who have approved.
+    pub approved: Vec<String>,
 }
 
 /// A request about questions that wait.
@@ -47,6 +63,12 @@ pub enum ApprovalRequest {
         /// The digest of the question that the person was shown. An answer to another one is refused.
         #[serde(default)]
         digest: Option<String>,
+        /// Allows it alone in an emergency, for this reason, where the managed settings let the person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        break_glass: Option<String>,
+        /// Who answered, as the program says that passes the answer on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        claimed: Option<String>,
     },
     /// Says no to one.
     Deny {
@@ -58,6 +80,9 @@ pub enum ApprovalRequest {
         /// The digest of the question that the person was shown.
         #[serde(default)]
         digest: Option<String>,
+        /// Who answered, as the program says that passes the answer on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        claimed: Option<String>,
     },
 }
 
@@ -122,4 +147,16 @@ pub enum GrantRequest {
 pub struct GrantAnswer {
     /// The grants, oldest first; those that were revoked.
     pub grants: Vec<GrantView>,
+}
+
+/// An answer to a question of another user, as gateways of a machine tell one another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Said {
+    /// The answer.
+    pub answer: Answer,
+    /// The reason of who allows alone in an emergency.
+    pub break_glass: Option<String>,
+    /// Who answered, as the program says that passed it on.
+    pub claimed: Option<String>,
 }

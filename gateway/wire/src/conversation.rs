@@ -1,5 +1,7 @@
 //! Channels between a front end and a gateway while one command runs.
 
+use std::sync::{Arc, Mutex};
+
 use tokio::sync::{mpsc, oneshot};
 
 use super::types::{Answer, Control, Event, Input, Question};
@@ -14,6 +16,24 @@ pub struct PendingQuestion {
     pub question: Question,
     /// Where the answer goes.
     pub answer: oneshot::Sender<Answer>,
+    /// Where it is noted who gave it, if that is not the person at the call.
+    pub whom: Whom,
+}
+
+/// Where it is noted who answered.
+pub type Whom = Arc<Mutex<ByWhom>>;
+
+/// Who answered from elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ByWhom {
+    /// The identity of the question.
+    pub question: Option<String>,
+    /// The persons who approved where the managed settings say who may: user, name, and in whose place.
+    pub approvers: Vec<(u32, String, Option<String>)>,
+    /// The reason of who allowed it alone in an emergency.
+    pub break_glass: Option<String>,
+    /// Who answered, as the program says that passed the answer on.
+    pub claimed: Option<String>,
 }
 
 /// Channels that a front end gives along with a command, to see it run and to act on it.

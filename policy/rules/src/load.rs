@@ -60,8 +60,15 @@ const TOP_KEYS: [&str; 36] = [
 ];
 
 /// Keys of objects whose meaning is the gateway's, as far as it reads them.
-const READ_KEYS: [&str; 17] = [
+const READ_KEYS: [&str; 24] = [
     "agent.confine",
+    "approvals.breakGlass.groups",
+    "approvals.breakGlass.minutes",
+    "approvals.delegations",
+    "approvals.groups",
+    "approvals.require",
+    "approvals.rules",
+    "approvals.selfApproval",
     "approvals.waitSeconds",
     "fileCheckpointingEnabled",
     "limits.defaultTimeoutSeconds",
@@ -320,6 +327,9 @@ impl Merging {
                     let inner = format!("{key}.{}", member.key);
                     (inner, source::join(&pointer, &member.key), &member.value)
                 })),
+                None if is_within(&key, "approvals")
+                    && key != "approvals.waitSeconds"
+                    && !self.may_say_who_approves(source, value, (&key, &pointer)) => {}
                 None => {
                     let silent = READ_KEYS.contains(&key.as_str())
                         || OTHERS_KEYS.iter().any(|other| is_within(&key, other));
@@ -332,6 +342,29 @@ impl Merging {
                 }
             }
         }
+    }
+
+    /// Says who may approve only where the managed settings do. What nobody understands there may have kept somebody out.
+    fn may_say_who_approves(
+        &mut self,
+        source: &Source<'_>,
+        value: &Value,
+        (key, pointer): (&str, &str),
+    ) -> bool {
+        let is_known = READ_KEYS.contains(&key);
+        if source.layer() != Layer::Policy {
+            if is_known {
+                let message = format!("`{key}` is only valid in managed settings");
+                self.warn(source, value, pointer, &message, "remove it");
+            }
+            return !is_known;
+        }
+        if !is_known {
+            let message = format!("unknown key `{key}`");
+            let help = "remove it, or check its spelling";
+            self.problems.refuse(source, value.span, pointer, &message, help);
+        }
+        is_known
     }
 
     fn env(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {

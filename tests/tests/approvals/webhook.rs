@@ -178,6 +178,12 @@ fn a_question_goes_out_signed_and_only_a_signed_answer_about_it_comes_in() {
     assert!(place.project().join("made").exists());
     assert_eq!(hook.line(), format!("Ann allowed question {id}\n"));
     assert_eq!(hook.answer("/answer", &[signed(&good, 0)], &good).status, 409);
+    // The log has who it was, as the word of the other end.
+    let log = std::fs::read_to_string(place.state().join("audit/00000001.jsonl")).expect("the log");
+    let record = log.lines().find(|line| line.contains("\"kind\":\"approval\"")).expect("a record");
+    let record: Value = serde_json::from_str(record).expect("a record");
+    assert_eq!((&record["claimed"], &record["channel"]), (&json!("Ann"), &json!("approvals")));
+    assert_ne!(record["who"]["name"], "Ann");
     let closed = take(&listener, "200 OK").value();
     assert_eq!(closed, json!({ "event": "question.closed", "id": id, "how": "allowed" }));
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 /// The ordinary users: name and id.
-pub const USERS: [(&str, u32); 2] = [("ada", 2001), ("bob", 2002)];
+pub const USERS: [(&str, u32); 3] = [("ada", 2001), ("bob", 2002), ("cay", 2003)];
 
 /// The text that prepares the mounts; it runs in a mount namespace and stays there.
 const PREPARE: &str = r#"
@@ -24,7 +24,7 @@ mkdir -p /usr/local/bin
 cp "$2" /usr/local/bin/stockade
 chmod 755 /usr/local/bin/stockade
 rm -rf /etc/stockade /var/log/stockade /var/lib/stockade
-for user in ada:2001 bob:2002; do
+for user in ada:2001 bob:2002 cay:2003; do
     name=${user%:*} id=${user#*:}
     echo "$name:x:$id:$id::/home/$name:/bin/bash" >> /etc/passwd
     echo "$name:x:$id:" >> /etc/group

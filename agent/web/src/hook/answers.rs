@@ -59,6 +59,13 @@ async fn answer(State(ear): State<Ear>, headers: HeaderMap, body: Bytes) -> Resp
         Ok(given) => given,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, why),
     };
+    let mut request = request;
+    match &mut request {
+        ApprovalRequest::Allow { claimed, .. } | ApprovalRequest::Deny { claimed, .. } => {
+            *claimed = Some(by.chars().take(LONGEST_NAME).collect());
+        }
+        ApprovalRequest::List => {}
+    }
     let told = match &request {
         ApprovalRequest::Allow { id, .. } => format!("{by} allowed question {id}"),
         ApprovalRequest::Deny { id, .. } => format!("{by} denied question {id}"),
@@ -131,8 +138,10 @@ fn plain(body: &[u8]) -> Result<Given, &'static str> {
     let by = words::one_line(&by);
     let digest = Some(digest);
     let request = match act {
-        Act::Allow => ApprovalRequest::Allow { id, lasts, digest },
-        Act::Deny => ApprovalRequest::Deny { id, why, digest },
+        Act::Allow => {
+            ApprovalRequest::Allow { id, lasts, digest, break_glass: None, claimed: None }
+        }
+        Act::Deny => ApprovalRequest::Deny { id, why, digest, claimed: None },
     };
     Ok(Given { request, by })
 }
@@ -170,8 +179,14 @@ fn typed(text: &str, by: Option<&Value>) -> Result<Given, &'static str> {
     let by = words::one_line(&by.chars().take(LONGEST_NAME).collect::<String>());
     let (id, digest) = ((*id).to_owned(), Some((*digest).to_owned()));
     let request = match *act {
-        "allow" => ApprovalRequest::Allow { id, lasts: Lasts::Once, digest },
-        "deny" => ApprovalRequest::Deny { id, why: None, digest },
+        "allow" => ApprovalRequest::Allow {
+            id,
+            lasts: Lasts::Once,
+            digest,
+            break_glass: None,
+            claimed: None,
+        },
+        "deny" => ApprovalRequest::Deny { id, why: None, digest, claimed: None },
         _ => return Err("write `allow ID DIGEST` or `deny ID DIGEST`"),
     };
     Ok(Given { request, by })
@@ -183,7 +198,13 @@ mod tests {
 
     fn allowed(by: &str) -> Given {
         let digest = Some("d1".to_owned());
-        let request = ApprovalRequest::Allow { id: "1f".to_owned(), lasts: Lasts::Once, digest };
+        let request = ApprovalRequest::Allow {
+            id: "1f".to_owned(),
+            lasts: Lasts::Once,
+            digest,
+            break_glass: None,
+            claimed: None,
+        };
         Given { request, by: by.to_owned() }
     }
 

@@ -134,6 +134,7 @@ mod tests {
             uid: 2,
             asked_ms: 3,
             expires_ms: 4,
+            required: None,
         }
     }
 

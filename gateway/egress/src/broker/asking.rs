@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Wish;
 use stockade_log::Log;
 use stockade_log::record::{self, Body};
-use stockade_wire::conversation::PendingQuestion;
+use stockade_wire::conversation::{PendingQuestion, Whom};
 use stockade_wire::types::{AlwaysOffer, Answer, ConnectionAsked, DecisionView, Event, Question};
 
 /// A host with a port.
@@ -140,7 +140,11 @@ impl Asking {
             let (answer, answered) = oneshot::channel();
             let question = person.question(&key);
             // The channel is empty, since one question is put at a time; else nobody takes them any more.
-            match person.questions.try_send(PendingQuestion { question, answer }) {
+            match person.questions.try_send(PendingQuestion {
+                question,
+                answer,
+                whom: Whom::default(),
+            }) {
                 Ok(()) => self.put = Some((key, answered)),
                 Err(_) => self.abandoned.extend(self.waiting.remove(&key).unwrap_or_default()),
             }

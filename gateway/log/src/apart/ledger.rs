@@ -4,6 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::board::Board;
+
 /// Most commands of one user at once.
 pub const MOST_RUNNING: usize = 64;
 /// Bytes that a user may have written at once, and in each second afterwards.
@@ -15,7 +17,7 @@ const MOST_KNOWN: usize = 1 << 16;
 
 /// One for all connections of a recorder.
 #[derive(Debug, Default)]
-pub struct Ledger(Mutex<State>);
+pub struct Ledger(Mutex<State>, pub(super) Board);
 
 #[derive(Debug, Default)]
 struct State {

@@ -95,9 +95,13 @@ impl Pen {
     fn told(&mut self) -> Result<Receipt, Error> {
         match self.answer()? {
             Told::Written { sequence, id } => Ok(Receipt { sequence, id }),
-            Told::Hello { .. } | Told::Refused { .. } | Told::Begun(_) | Told::Read(_) => {
-                Err(self.lost("it answers something else".into()))
-            }
+            Told::Hello { .. }
+            | Told::Refused { .. }
+            | Told::Begun(_)
+            | Told::Read(_)
+            | Told::Done
+            | Told::Posted(_)
+            | Told::Replies(_) => Err(self.lost("it answers something else".into())),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+use super::board::{Posted, Reply};
 use super::{Asked, Told};
 use crate::Log;
 use crate::error::Error;
@@ -26,12 +27,7 @@ impl Reading {
             None => along::begin(&log.shared.directory, &start)?,
             Some(told) => match told? {
                 Told::Begun(begun) => begun,
-                Told::Hello { .. }
-                | Told::Written { .. }
-                | Told::Refused { .. }
-                | Told::Read(_) => {
-                    return Err(log.confused());
-                }
+                _ => return Err(log.confused()),
             },
         };
         let Begun { place, next } = begun;
@@ -51,10 +47,7 @@ impl Reading {
             }
             Some(told) => match told? {
                 Told::Read(piece) => piece,
-                Told::Hello { .. }
-                | Told::Written { .. }
-                | Told::Refused { .. }
-                | Told::Begun(_) => return Err(self.log.confused()),
+                _ => return Err(self.log.confused()),
             },
         };
         self.place = piece.place;
@@ -67,6 +60,66 @@ impl Log {
     fn ask(&self, asked: &Asked) -> Option<Result<Told, Error>> {
         let pen = self.shared.pen.as_ref()?;
         Some(pen.lock().unwrap_or_else(PoisonError::into_inner).ask(asked))
+    }
+
+    /// Puts a question up for other users, or its newer words.
+    ///
+    /// # Errors
+    ///
+    /// The recorder refuses, or there is none: nobody else can be asked.
+    pub fn post(&self, posted: Posted) -> Result<(), Error> {
+        self.done(&Asked::Post(posted))
+    }
+
+    /// Takes a question down.
+    ///
+    /// # Errors
+    ///
+    /// The recorder is gone.
+    pub fn close(&self, id: &str) -> Result<(), Error> {
+        self.done(&Asked::Close(id.to_owned()))
+    }
+
+    /// Answers a question of another user.
+    ///
+    /// # Errors
+    ///
+    /// The recorder refuses: this user may not, or it is another question.
+    pub fn reply(&self, id: &str, digest: &str, answer: String) -> Result<(), Error> {
+        let (id, digest) = (id.to_owned(), digest.to_owned());
+        self.done(&Asked::Reply { id, digest, answer })
+    }
+
+    /// Returns the questions of other users that this user may answer.
+    ///
+    /// # Errors
+    ///
+    /// The recorder is gone.
+    pub fn posted(&self) -> Result<Vec<Posted>, Error> {
+        match self.ask(&Asked::Posted).transpose()? {
+            None => Ok(Vec::new()),
+            Some(Told::Posted(posted)) => Ok(posted),
+            Some(_) => Err(self.confused()),
+        }
+    }
+
+    /// Returns the answers of other users to a question.
+    ///
+    /// # Errors
+    ///
+    /// The recorder is gone.
+    pub fn replies(&self, id: &str) -> Result<Vec<Reply>, Error> {
+        match self.ask(&Asked::Replies(id.to_owned())).transpose()? {
+            Some(Told::Replies(replies)) => Ok(replies),
+            Some(_) | None => Err(self.confused()),
+        }
+    }
+
+    fn done(&self, asked: &Asked) -> Result<(), Error> {
+        match self.ask(asked).transpose()? {
+            Some(Told::Done) => Ok(()),
+            Some(_) | None => Err(self.confused()),
+        }
     }
 
     fn confused(&self) -> Error {

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
+use super::board::{Board, Reply};
 use super::ledger::Ledger;
 use super::{Asked, Following, LONGEST, Told, Wanted, receive, send};
 use crate::clock::is_ulid;
@@ -33,6 +34,7 @@ enum Pending {
     Record(Handed),
     Begin(Start),
     Read(Place),
+    Told(Told),
 }
 
 /// A record that was handed to the writer, or was not.
@@ -60,7 +62,7 @@ pub fn serve(
     let redact = hex(&shared.redactor.key_bytes());
     send(stream, &Told::Hello { redact, head: shared.head.clone() })?;
     let (handed, pending) = sync_channel(WAITING);
-    let mut open = Vec::new();
+    let (mut open, mut posted) = (Vec::new(), Vec::new());
     let ended = std::thread::scope(|scope| {
         let answering = scope.spawn(move || answer(log, ledger, (stream, uid, whose), &pending));
         let ended = loop {
@@ -68,6 +70,7 @@ pub fn serve(
                 Ok(Asked::Write(wanted)) => Pending::Record(take(log, ledger, wanted, uid)),
                 Ok(Asked::Begin(start)) => Pending::Begin(start),
                 Ok(Asked::Read(place)) => Pending::Read(place),
+                Ok(asked) => Pending::Told(asked_of_board(&ledger.1, uid, asked, &mut posted)),
                 Err(error) => break error,
             };
             if handed.send(pending).is_err() {
@@ -78,6 +81,9 @@ pub fn serve(
         open = answering.join().unwrap_or_default();
         ended
     });
+    for id in &posted {
+        ledger.1.close(uid, id);
+    }
     for id in open.iter().filter(|id| ledger.runs(uid, id)) {
         let body = Body::Result(Box::new(Outcome::bare(id, Agreement::Unknown, "nobody")));
         let record = wire::prepare(&body, &shared.head, &shared.redactor);
@@ -106,6 +112,7 @@ fn answer(
         let told = match pending {
             Pending::Record(handed) => written(ledger, uid, handed, &mut open),
             Pending::Begin(_) | Pending::Read(_) if is_gone => continue,
+            Pending::Told(told) => told,
             Pending::Begin(start) => {
                 told(along::begin(&log.shared.directory, &start).map(Told::Begun))
             }
@@ -118,6 +125,37 @@ fn answer(
         is_gone = is_gone || send(stream, &told).is_err();
     }
     open
+}
+
+/// Answers what is about the board; `posted` are the questions of this connection.
+fn asked_of_board(board: &Board, uid: u32, asked: Asked, posted: &mut Vec<String>) -> Told {
+    let done = |done: Result<(), String>| match done {
+        Ok(()) => Told::Done,
+        Err(cause) => Told::Refused { cause },
+    };
+    match asked {
+        Asked::Post(question) => {
+            let id = question.id.clone();
+            let told = board.post(uid, question);
+            if told.is_ok() && !posted.contains(&id) {
+                posted.push(id);
+            }
+            done(told)
+        }
+        Asked::Close(id) => {
+            board.close(uid, &id);
+            posted.retain(|it| *it != id);
+            Told::Done
+        }
+        Asked::Replies(id) => Told::Replies(board.replies(uid, &id)),
+        Asked::Posted => Told::Posted(board.shown_to(uid)),
+        Asked::Reply { id, digest, answer } => {
+            done(board.reply(&id, &digest, Reply { uid, answer }))
+        }
+        Asked::Write(_) | Asked::Begin(_) | Asked::Read(_) => {
+            Told::Refused { cause: "not a question".to_owned() }
+        }
+    }
 }
 
 fn told(read: Result<Told, Error>) -> Told {
@@ -191,6 +229,16 @@ fn checked(log: &Log, ledger: &Ledger, wanted: Wanted, uid: u32) -> Result<Prepa
             None => {}
             Some(named) if named.as_u64() == Some(u64::from(uid)) => {}
             Some(_) => return Err("it names another user".into()),
+        }
+    }
+    // A person who approved has said so on a connection of that person's own.
+    let question = members.pointer("/question").and_then(Value::as_str).unwrap_or_default();
+    for approver in members.pointer("/approvers").and_then(Value::as_array).into_iter().flatten() {
+        let named =
+            approver.get("uid").and_then(Value::as_u64).and_then(|it| u32::try_from(it).ok());
+        let has = |it: u32| it == uid || ledger.1.has_answered(uid, question, it);
+        if !named.is_some_and(has) {
+            return Err("it names a person who has not answered".into());
         }
     }
     // The consequence for a command is read off the record, and not believed.

@@ -301,3 +301,62 @@ fn json(place: &Place, change: impl Fn(&mut Value)) -> Place {
     change(&mut value);
     serde_json::from_value(value).unwrap()
 }
+
+#[test]
+fn nobody_approves_for_another_and_no_approver_is_made_up() {
+    let recorder = Recorder::new();
+    let ask = |stream: &UnixStream, asked: Asked| -> Told {
+        send(stream, &asked).unwrap();
+        receive(stream).unwrap()
+    };
+    let ((ada, _), (bob, _), (cay, _)) =
+        (recorder.connect(1000), recorder.connect(1001), recorder.connect(1002));
+    for stream in [&ada, &bob, &cay] {
+        greeted(stream);
+    }
+    let posted = |audience: &[u32], digest: &str| Posted {
+        id: "1f".into(),
+        digest: digest.into(),
+        audience: audience.to_vec(),
+        question: "{}".into(),
+    };
+    let reply = |digest: &str| Asked::Reply {
+        id: "1f".into(),
+        digest: digest.into(),
+        answer: "\"once\"".into(),
+    };
+    assert!(matches!(ask(&ada, Asked::Post(posted(&[1000, 1001], "d"))), Told::Done));
+    // Neither who asks, nor who is not meant, nor about another question.
+    cause(ask(&ada, reply("d")));
+    cause(ask(&cay, reply("d")));
+    cause(ask(&bob, reply("e")));
+    assert!(matches!(ask(&cay, Asked::Posted), Told::Posted(shown) if shown.is_empty()));
+    // Nobody takes it over, takes it down, or reads its answers.
+    cause(ask(&cay, Asked::Post(posted(&[1002], "d"))));
+    cause(ask(&ada, Asked::Post(posted(&[1001], "e"))));
+    assert!(matches!(ask(&cay, Asked::Close("1f".into())), Told::Done));
+    assert!(
+        matches!(ask(&cay, Asked::Replies("1f".into())), Told::Replies(none) if none.is_empty())
+    );
+    let of_ada = id(say(&ada, "decision", None, &decision(1000)));
+    let approval = |uid: u32| {
+        format!(
+            r#""answer":"allow","who":null,"channel":"approvals","waited_ms":1,"shown_hmac":"hmac-sha256:{}","scope":"once","question":"1f","approvers":[{{"uid":{uid},"name":"x"}}],"redacted":[]"#,
+            "0".repeat(64)
+        )
+    };
+    let told = cause(say(&ada, "approval", Some(&of_ada), &approval(1001)));
+    assert_eq!(told, "it names a person who has not answered");
+    assert!(matches!(ask(&bob, reply("d")), Told::Done));
+    cause(say(&ada, "approval", Some(&of_ada), &approval(1002)));
+    let written = say(&ada, "approval", Some(&of_ada), &approval(1001));
+    assert!(matches!(written, Told::Written { .. }), "{written:?}");
+    let Told::Replies(replies) = ask(&ada, Asked::Replies("1f".into())) else { panic!("answers") };
+    assert_eq!(replies.iter().map(|it| it.uid).collect::<Vec<_>>(), [1001]);
+    // It goes with the gateway that put it up.
+    drop(ada);
+    let gone = |told: Told| matches!(told, Told::Posted(shown) if shown.is_empty());
+    while !gone(ask(&bob, Asked::Posted)) {
+        std::thread::yield_now();
+    }
+}

@@ -327,6 +327,27 @@ fn heard(hook: &Value) -> String {
     )
 }
 
+/// Returns who answered: the persons who approved, or the user, and who it was by the word of another program.
+fn whom(record: &Record) -> String {
+    let name = |person: &Value| {
+        let text = |key: &str| person.get(key).and_then(Value::text).map(escape);
+        let name = text("name").unwrap_or_else(|| "-".to_owned());
+        text("for").map_or_else(|| name.clone(), |other| format!("{name} for {other}"))
+    };
+    let approvers: Vec<String> = record.list(&["approvers"]).iter().map(name).collect();
+    let mut whom = match approvers.is_empty() {
+        true => escape(record.text(&["who", "name"]).unwrap_or("-")),
+        false => approvers.join(" and "),
+    };
+    if let Some(reason) = record.text(&["break_glass"]) {
+        whom.push_str(&format!(" (break-glass: {})", escape(reason)));
+    }
+    if let Some(claimed) = record.text(&["claimed"]) {
+        whom.push_str(&format!(" (said to be {})", escape(claimed)));
+    }
+    whom
+}
+
 fn later(text: &mut String, record: &Record) -> std::fmt::Result {
     let of = |keys: &[&str]| escape(record.text(keys).unwrap_or("-"));
     match record.kind.as_str() {
@@ -334,7 +355,7 @@ fn later(text: &mut String, record: &Record) -> std::fmt::Result {
             text,
             "  answered {} by {} through {}, record {}",
             of(&["answer"]),
-            of(&["who", "name"]),
+            whom(record),
             of(&["channel"]),
             record.sequence
         ),

@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest as _, Sha256};
-use stockade_wire::approvals::ApprovalView;
-use stockade_wire::conversation::PendingQuestion;
+use stockade_scene::approvers::Required;
+use stockade_wire::approvals::{ApprovalView, Said};
+use stockade_wire::conversation::{ByWhom, PendingQuestion, Whom};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::approve::asked;
+use crate::approve::strict::Strict;
+use crate::audit::Log;
+use crate::audit::apart::board::Posted;
 use crate::audit::record::caller::{Process, processes_above};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Answer, CommandRequest, Context, Question};
@@ -23,11 +27,16 @@ const MOST: usize = 256;
 /// Most characters of a word that goes with a no.
 const LONGEST_WHY: usize = 1000;
 
+/// How often it is looked for answers of other users.
+const LOOK: Duration = Duration::from_millis(300);
+/// Most characters of the name of who is said to have answered.
+const LONGEST_NAME: usize = 200;
+
 /// An answer from elsewhere.
 #[derive(Debug)]
 pub struct Given {
     /// The answer.
-    pub answer: Answer,
+    pub said: Said,
     /// The digest of the question that was shown.
     pub digest: Option<String>,
 }
@@ -42,15 +51,29 @@ struct Waiting {
     /// The agent that asks: neither it nor what it started may answer.
     agent: Option<Process>,
     answer: oneshot::Sender<Answer>,
+    whom: Whom,
+    /// Who has to approve, where the managed settings say so.
+    strict: Option<Strict>,
+}
+
+/// Who is asked at most for how long, and who has to approve.
+#[derive(Debug)]
+pub struct Terms {
+    /// How long a question waits.
+    pub patience: Duration,
+    /// Who has to approve, where the managed settings say so.
+    pub required: Option<Required>,
+    /// The log by whose recorder others are asked; none where there are no others.
+    pub board: Option<Log>,
 }
 
 impl Approvals {
-    /// Returns where questions of a call go that wait here for at most `patience`. Needs a runtime.
+    /// Returns where questions of a call go that wait here. Needs a runtime.
     pub fn people(
         &self,
         request: &CommandRequest,
         (pid, uid): (u32, u32),
-        patience: Duration,
+        Terms { patience, required, board }: Terms,
     ) -> mpsc::Sender<PendingQuestion> {
         let (sender, mut questions) = mpsc::channel::<PendingQuestion>(1);
         let all = self.clone();
@@ -58,9 +81,17 @@ impl Approvals {
         tokio::spawn(async move {
             let agent = tokio::task::spawn_blocking(move || asked::agent_above(pid).pop());
             let agent = agent.await.ok().flatten();
-            while let Some(PendingQuestion { question, answer }) = questions.recv().await {
+            while let Some(PendingQuestion { question, answer, whom }) = questions.recv().await {
                 let asked_ms = now_ms();
                 let Some(digest) = digest(&question, (&cwd, uid), &context) else { continue };
+                let strict = match &required {
+                    None => None,
+                    Some(required) => match Strict::new(required.clone(), uid, board.clone()) {
+                        Some(strict) => Some(strict),
+                        // Who cannot be known cannot be kept from approving: nobody is asked.
+                        None => continue,
+                    },
+                };
                 let view = ApprovalView {
                     id: String::new(),
                     digest,
@@ -73,8 +104,9 @@ impl Approvals {
                     uid,
                     asked_ms,
                     expires_ms: asked_ms.saturating_add(milliseconds(patience)),
+                    required: strict.as_ref().map(Strict::view),
                 };
-                all.wait(view, agent, answer, patience).await;
+                all.wait((view, agent, strict), (answer, whom), patience).await;
             }
         });
         sender
@@ -83,9 +115,8 @@ impl Approvals {
     /// Waits for the answer to one question: until it comes, nobody waits for it any more, or `patience` is over.
     async fn wait(
         &self,
-        mut view: ApprovalView,
-        agent: Option<Process>,
-        mut to: oneshot::Sender<Answer>,
+        (mut view, agent, strict): (ApprovalView, Option<Process>, Option<Strict>),
+        (mut to, whom): (oneshot::Sender<Answer>, Whom),
         patience: Duration,
     ) {
         let mut random = [0; 4];
@@ -94,17 +125,118 @@ impl Approvals {
         }
         let id = hex(&random);
         view.id.clone_from(&id);
-        let (answer, answered) = oneshot::channel();
-        self.all().insert(id.clone(), Waiting { view, agent, answer });
-        let answer = tokio::select! {
-            answer = answered => answer.ok(),
-            () = to.closed() => None,
-            () = tokio::time::sleep(patience) => None,
+        let board = strict.as_ref().and_then(|strict| strict.board.clone());
+        let (answer, mut answered) = oneshot::channel();
+        self.all().insert(id.clone(), Waiting { view, agent, answer, whom, strict });
+        let mut seen = 0;
+        if board.is_some() && !self.post(&id).await {
+            self.all().remove(&id);
+            return;
+        }
+        let late = tokio::time::sleep(patience);
+        tokio::pin!(late);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut answered => break answer.ok(),
+                () = to.closed() => break None,
+                () = &mut late => break None,
+                () = tokio::time::sleep(LOOK), if board.is_some() => {
+                    if let Some(board) = board.clone() {
+                        seen = self.take_replies(&id, board, seen).await;
+                    }
+                }
+            }
         };
         self.all().remove(&id);
+        if let Some(board) = board {
+            let id = id.clone();
+            // The recorder takes it down itself when this gateway is gone.
+            let _ = tokio::task::spawn_blocking(move || board.close(&id)).await;
+        }
         if let Some(answer) = answer {
             let _ = to.send(answer); // one that is given up needs none
         }
+    }
+
+    /// Puts a question up for other users, and says whether that was done.
+    async fn post(&self, id: &str) -> bool {
+        let all = self.clone();
+        let id = id.to_owned();
+        let post = move || {
+            let (board, posted) = {
+                let all = all.all();
+                let Waiting { view, strict, .. } = all.get(&id)?;
+                let strict = strict.as_ref()?;
+                let question = serde_json::to_string(view).ok()?;
+                let (digest, audience) = (view.digest.clone(), strict.audience());
+                (strict.board.clone()?, Posted { id: id.clone(), digest, audience, question })
+            };
+            board.post(posted).ok()
+        };
+        tokio::task::spawn_blocking(post).await.is_ok_and(|done| done.is_some())
+    }
+
+    /// Weighs the answers of other users behind the first `seen`, and returns how many there are.
+    async fn take_replies(&self, id: &str, board: Log, seen: usize) -> usize {
+        let asked = id.to_owned();
+        let replies = tokio::task::spawn_blocking(move || board.replies(&asked).ok()).await;
+        let replies = replies.ok().flatten().unwrap_or_default();
+        for reply in replies.iter().skip(seen) {
+            let Ok(said) = serde_json::from_str::<Said>(&reply.answer) else { continue };
+            // What does not count is told to nobody here: whoever answered sees who has approved.
+            let weighed = self.weigh(id, reply.uid, said);
+            if matches!(weighed, Ok((_, false))) {
+                self.post(id).await;
+            }
+        }
+        seen.max(replies.len())
+    }
+
+    /// Weighs an answer, and sends it if it settles the question; says whether it does.
+    fn weigh(&self, id: &str, uid: u32, said: Said) -> Result<(ApprovalView, bool), Failure> {
+        let mut all = self.all();
+        let gone =
+            || refuse(format!("question `{id}` is no longer open"), "the call was cancelled");
+        let Some(waiting) = all.get_mut(id) else { return gone() };
+        if let Some((message, help)) = unfit(&said, &waiting.view) {
+            return refuse(message, help);
+        }
+        let (answer, by) = match &mut waiting.strict {
+            None if said.break_glass.is_some() => {
+                return refuse(
+                    format!("question `{id}` needs no break-glass"),
+                    "allow it without a reason",
+                );
+            }
+            None => (said.answer, ByWhom { claimed: said.claimed, ..ByWhom::default() }),
+            Some(strict) => match strict.take(uid, said) {
+                Err(reason) => {
+                    return refuse(reason, "`stockade approvals show ID` says who may approve");
+                }
+                Ok(None) => {
+                    waiting.view.required = Some(strict.view());
+                    return Ok((waiting.view.clone(), false));
+                }
+                Ok(Some(settled)) => settled,
+            },
+        };
+        let Some(Waiting { mut view, answer: to, whom, strict, .. }) = all.remove(id) else {
+            return gone();
+        };
+        if let Some(required) = view.required.as_mut() {
+            required.approved = by.approvers.iter().map(|(_, name, _)| name.clone()).collect();
+        }
+        let question = strict.map(|_| id.to_owned());
+        *whom.lock().unwrap_or_else(PoisonError::into_inner) = ByWhom { question, ..by };
+        match to.send(answer) {
+            Ok(()) => Ok((view, true)),
+            Err(_) => gone(),
+        }
+    }
+
+    /// Says whether a question waits here.
+    pub fn has(&self, id: &str) -> bool {
+        self.all().contains_key(id)
     }
 
     /// Returns the questions of a user, oldest first.
@@ -120,41 +252,32 @@ impl Approvals {
     pub fn answer(
         &self,
         id: &str,
-        Given { answer, digest }: Given,
+        Given { said, digest }: Given,
         (pid, uid): (u32, u32),
     ) -> Result<ApprovalView, Failure> {
         let above = processes_above(pid);
-        let mut all = self.all();
-        let Some(waiting) = all.get(id).filter(|waiting| waiting.view.uid == uid) else {
-            return refuse(
-                format!("no open question `{}`", id.escape_debug()),
-                "`stockade approvals` lists open questions",
-            );
-        };
-        if waiting.agent.is_none_or(|agent| above.contains(&agent)) {
-            return refuse(
-                format!("the program that asks cannot answer question `{id}`"),
-                "answer it in another terminal",
-            );
-        }
-        if digest.is_some_and(|digest| digest != waiting.view.digest) {
-            return refuse(
-                format!("question `{id}` is not the one that was shown"),
-                "`stockade approvals` lists open questions",
-            );
-        }
-        if let Some((message, help)) = unfit(&answer, &waiting.view) {
-            return refuse(message, help);
-        }
-        let Some(Waiting { view, answer: to, .. }) = all.remove(id) else {
-            return refuse(format!("question `{id}` is no longer open"), "the call was cancelled");
-        };
-        match to.send(answer) {
-            Ok(()) => Ok(view),
-            Err(_) => {
-                refuse(format!("question `{id}` is no longer open"), "the call was cancelled")
+        {
+            let all = self.all();
+            let Some(waiting) = all.get(id).filter(|waiting| waiting.view.uid == uid) else {
+                return refuse(
+                    format!("no open question `{}`", id.escape_debug()),
+                    "`stockade approvals` lists open questions",
+                );
+            };
+            if waiting.agent.is_none_or(|agent| above.contains(&agent)) {
+                return refuse(
+                    format!("the program that asks cannot answer question `{id}`"),
+                    "answer it in another terminal",
+                );
+            }
+            if digest.is_some_and(|digest| digest != waiting.view.digest) {
+                return refuse(
+                    format!("question `{id}` is not the one that was shown"),
+                    "`stockade approvals` lists open questions",
+                );
             }
         }
+        self.weigh(id, uid, said).map(|(view, _)| view)
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Waiting>> {
@@ -163,9 +286,15 @@ impl Approvals {
 }
 
 /// Returns why an answer does not fit a question, and what to do, if so.
-fn unfit(answer: &Answer, view: &ApprovalView) -> Option<(String, &'static str)> {
+fn unfit(said: &Said, view: &ApprovalView) -> Option<(String, &'static str)> {
     let id = &view.id;
-    match answer {
+    let is_name =
+        |name: &String| name.chars().count() <= LONGEST_NAME && !name.chars().any(char::is_control);
+    if !said.claimed.as_ref().is_none_or(is_name) {
+        let message = format!("invalid name of who answered question `{id}`");
+        return Some((message, "give one line of at most 200 characters"));
+    }
+    match &said.answer {
         Answer::Always | Answer::Session | Answer::For(_) if view.question.always.is_none() => {
             Some((format!("no rule can be kept for question `{id}`"), "allow it once"))
         }

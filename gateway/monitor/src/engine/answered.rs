@@ -1,13 +1,15 @@
 //! A call about which a person is asked. Their yes counts for what they were shown: while they thought, settings, links
 //! and files may have changed, so the call is judged once more before it runs.
 
+use std::io::Write as _;
+
 use stockade_policy::{Decision, NetworkRules};
 use tokio::sync::mpsc;
 
 use super::Gateway;
 use super::calling::Calling;
 use crate::approve::asked::Agreed;
-use crate::approve::{self, Answered, Consent, Kept, named};
+use crate::approve::{self, Answered, Consent, Kept, named, strict};
 use crate::audit::record::decision::Runs;
 use crate::audit::{self, Log, Receipt};
 use crate::decide::{self, Grant, Outcome, Pending, Spec};
@@ -16,11 +18,13 @@ use crate::hooks::Report;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Recorded, Runner, Scene};
 use crate::plan::{Planned, Yes};
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{CommandRequest, DecisionView, RunOutcome};
+use crate::protocol::types::{CommandRequest, DecisionView, Event, RunOutcome};
+use crate::protocol::words;
 use crate::records::{self, Circumstances};
 use crate::request::Command;
 use crate::temporary::Temporary;
 use crate::{response, view, worker};
+use stockade_scene::approvers::{Required, required};
 use stockade_wire::conversation::{Conversation, PendingQuestion};
 
 /// Message for a yes that does not count.
@@ -65,6 +69,8 @@ pub(super) struct Call<'a> {
     pub(super) log: &'a Log,
     /// Where the question is put: the door of the call, or elsewhere.
     pub(super) channel: &'a str,
+    /// Who has to approve, where the managed settings say so.
+    pub(super) required: Option<&'a Required>,
 }
 
 /// A plan without its spec: the temporary directory, hosts, and withheld secrets.
@@ -125,6 +131,13 @@ impl Gateway {
             }
         };
         let (consent, kept) = match answered {
+            // INVARIANT: where the managed settings say who approves, nobody else's yes lets anything run.
+            Answered::Yes(consent, _)
+                if call.required.is_some_and(|it| !strict::suffices(it, consent.by())) =>
+            {
+                let failure = judge::broken("the answer lacks those who have to approve");
+                return Err(never_ran(log, &case.receipt, Some(&consent), failure).await);
+            }
             // Nothing outlives the call here.
             Answered::Yes(consent, Kept::For(..)) if self.sessions.is_none() => {
                 (consent, Kept::Nothing)
@@ -139,6 +152,9 @@ impl Gateway {
             Counted::Granted(going) => return Ok(Ok(going)),
             Counted::Over(outcome) => return Ok(Err(outcome)),
         };
+        if let Some(reason) = &consent.by().break_glass {
+            alarm(&consent.by().approvers, reason, &conversation.events).await;
+        }
         let held = kept.clone();
         approve::keep(log, &self.places.state, &case.scene, kept, &conversation.events).await?;
         self.keep_grant(call.caller, call.request, &held);
@@ -191,7 +207,12 @@ impl Gateway {
             Ok(again) => again,
             Err(failure) => return Err(never_ran(log, &case.receipt, Some(consent), failure).await),
         };
+        let demanded = match required(&scene.snapshot.rules, &judged.verdict) {
+            Ok(demanded) => demanded,
+            Err(failure) => return Err(never_ran(log, &case.receipt, Some(consent), failure).await),
+        };
         let is_same = asks_the_same((&case.scene, &case.judged), (&scene, &judged))
+            && demanded.as_ref() == call.required
             && files == named::files(&scene, &judged);
         if is_same && scene.snapshot.sha256 == case.scene.snapshot.sha256 {
             return Ok(Counted::Asked(Case { scene, judged, ..case }, pending));
@@ -268,6 +289,19 @@ impl Gateway {
         }
         Ok((scene, judged))
     }
+}
+
+/// Tells loudly that somebody allowed a call alone: at the call, and in the journal of the service.
+async fn alarm(
+    approvers: &[(u32, String, Option<String>)],
+    reason: &str,
+    events: &mpsc::Sender<Event>,
+) {
+    let names: Vec<&str> = approvers.iter().map(|(_, name, _)| name.as_str()).collect();
+    let notice = format!("BREAK-GLASS: allowed by {} alone: {reason}", names.join(", "));
+    // A journal that nobody keeps needs nothing; the record says the same.
+    let _ = writeln!(std::io::stderr(), "stockade: {}", words::one_line(&notice));
+    let _ = events.send(Event::Notice(notice)).await; // a front end that is gone needs no notice
 }
 
 /// Says whether a person was asked about the same as would be asked now.

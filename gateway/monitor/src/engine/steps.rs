@@ -6,6 +6,8 @@ use tokio::task::JoinHandle;
 
 use super::calling::Calling;
 use super::{Gateway, blocking, failed};
+use stockade_scene::approvers::required;
+
 use crate::approve::asked::{self, Agreed};
 use crate::approve::named;
 use crate::audit::record::decision::Runs;
@@ -102,7 +104,12 @@ impl Gateway {
         self.open_before_hooks(&scene).await?;
         let judging = judge::judge(&self.scanner, &scene, asked);
         let (judged, agent) = tokio::join!(judging, self.agent_of_hook(caller, &request));
-        let judged = judged?;
+        let mut judged = judged?;
+        // Who asks a person of its own, or runs the call itself, would pass by those who have to approve.
+        let is_theirs = request.caller_runs || request.tool != "Bash";
+        if request.record && is_theirs && judged.verdict.decision == Decision::Ask {
+            refuse_where_others_approve(&scene, &mut judged)?;
+        }
         self.keep_named(agent?, &request, &judged);
         let pid = caller.pid;
         // A call that could not be recorded is not judged either.
@@ -337,4 +344,19 @@ impl Gateway {
         let recorded = records::decision(&log, state, scene, judged, circumstances, spec).await;
         recorded.map_err(|error| response::unrecorded(&error))
     }
+}
+
+/// Denies a call that the managed settings let certain persons approve, where they cannot be asked.
+fn refuse_where_others_approve(scene: &Scene, judged: &mut Judged) -> Result<(), Failure> {
+    if required(&scene.snapshot.rules, &judged.verdict)?.is_none() {
+        return Ok(());
+    }
+    let verdict = &mut judged.verdict;
+    verdict.decision = Decision::Deny;
+    verdict.code = "needs_approvers";
+    verdict.reason =
+        "the managed settings say who approves this call, and they cannot be asked here".to_owned();
+    verdict.help = "do it by a command, which waits for their approval".to_owned();
+    verdict.suggestion = None;
+    Ok(())
 }

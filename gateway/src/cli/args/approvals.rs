@@ -103,6 +103,9 @@ pub(crate) struct Allow {
     #[arg(long, group = "lasts", value_name = "N",
         value_parser = clap::value_parser!(u32).range(2..=i64::from(Lasting::MOST_USES)))]
     pub uses: Option<u32>,
+    /// Allow it alone in an emergency, where the managed settings let you. Others are told.
+    #[arg(long, value_name = "REASON")]
+    pub break_glass: Option<String>,
 }
 
 /// Deny what the question asks.

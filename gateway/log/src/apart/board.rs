@@ -1,0 +1,144 @@
+//! The recorder's board: questions of one user that other users answer. What stands there is taken from connections whose user
+//! the keeper told, so neither side can be somebody else.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// Most questions of one user.
+const MOST: usize = 64;
+/// Most answers to one question.
+const MOST_REPLIES: usize = 32;
+/// Longest question, and longest answer, in bytes.
+const LONGEST: usize = 128 << 10;
+const LONGEST_REPLY: usize = 16 << 10;
+/// Most bytes of questions that are shown at once.
+const SHOWN: usize = 1 << 20;
+/// How long the answers to a question that is over are remembered: the record of them follows at once.
+const REMEMBERED: Duration = Duration::from_secs(15 * 60);
+
+/// A question that others may answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Posted {
+    /// Its identity.
+    pub id: String,
+    /// The digest of all that a yes would be about.
+    pub digest: String,
+    /// The users who see and answer it.
+    pub audience: Vec<u32>,
+    /// The question, as gateways tell it.
+    pub question: String,
+}
+
+/// An answer of another user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reply {
+    /// That user, as the keeper told.
+    pub uid: u32,
+    /// The answer, as gateways tell it.
+    pub answer: String,
+}
+
+#[derive(Debug)]
+struct Entry {
+    owner: u32,
+    posted: Posted,
+    replies: Vec<Reply>,
+    over: Option<Instant>,
+}
+
+/// One for all connections of a recorder.
+#[derive(Debug, Default)]
+pub(super) struct Board(Mutex<BTreeMap<String, Entry>>);
+
+impl Board {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, entry| entry.over.is_none_or(|over| over.elapsed() < REMEMBERED));
+        all
+    }
+
+    /// Puts a question of `owner` up, or its newer words.
+    pub(super) fn post(&self, owner: u32, posted: Posted) -> Result<(), String> {
+        let mut all = self.all();
+        let own = all.values().filter(|entry| entry.owner == owner && entry.over.is_none()).count();
+        let length = posted.question.len() + posted.digest.len() + posted.id.len();
+        if length > LONGEST || posted.audience.len() > LONGEST / 8 {
+            return Err("the question is too long".to_owned());
+        }
+        match all.get_mut(&posted.id) {
+            Some(entry) if entry.owner == owner && entry.posted.digest == posted.digest => {
+                entry.posted = posted;
+                Ok(())
+            }
+            Some(_) => Err("another question has that identity".to_owned()),
+            None if own >= MOST => Err(format!("uid {owner} has {MOST} open questions already")),
+            None => {
+                let id = posted.id.clone();
+                all.insert(id, Entry { owner, posted, replies: Vec::new(), over: None });
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a question of `owner` down.
+    pub(super) fn close(&self, owner: u32, id: &str) {
+        if let Some(entry) = self.all().get_mut(id).filter(|entry| entry.owner == owner) {
+            entry.over = Some(Instant::now());
+        }
+    }
+
+    /// Returns the questions of others that `uid` may answer.
+    pub(super) fn shown_to(&self, uid: u32) -> Vec<Posted> {
+        let mut bytes = 0;
+        let all = self.all();
+        let open = all.values().filter(|it| it.over.is_none() && may_answer(it, uid));
+        let mut shown = Vec::new();
+        for entry in open {
+            bytes += entry.posted.question.len();
+            if bytes > SHOWN {
+                break;
+            }
+            // Who else may answer is nobody's business.
+            shown.push(Posted { audience: Vec::new(), ..entry.posted.clone() });
+        }
+        shown
+    }
+
+    /// Notes the answer of `uid` to the question with this identity and digest.
+    pub(super) fn reply(&self, id: &str, digest: &str, reply: Reply) -> Result<(), String> {
+        let mut all = self.all();
+        let found = all.get_mut(id).filter(|it| it.over.is_none() && may_answer(it, reply.uid));
+        let Some(entry) = found else {
+            return Err(format!("no open question `{}`", id.escape_debug()));
+        };
+        if entry.posted.digest != digest {
+            return Err(format!("question `{id}` is not the one that was shown"));
+        }
+        if entry.replies.len() >= MOST_REPLIES || reply.answer.len() > LONGEST_REPLY {
+            return Err("too many answers, or one that is too long".to_owned());
+        }
+        entry.replies.push(reply);
+        Ok(())
+    }
+
+    /// Returns the answers to a question of `owner`.
+    pub(super) fn replies(&self, owner: u32, id: &str) -> Vec<Reply> {
+        let all = self.all();
+        let found = all.get(id).filter(|entry| entry.owner == owner);
+        found.map(|entry| entry.replies.clone()).unwrap_or_default()
+    }
+
+    /// Says whether `uid` answered a question of `owner`.
+    pub(super) fn has_answered(&self, owner: u32, id: &str, uid: u32) -> bool {
+        self.replies(owner, id).iter().any(|reply| reply.uid == uid)
+    }
+}
+
+fn may_answer(entry: &Entry, uid: u32) -> bool {
+    entry.owner != uid && entry.posted.audience.contains(&uid)
+}

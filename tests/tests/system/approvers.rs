@@ -1,0 +1,223 @@
+//! Who approves on a machine: two persons, groups, delegation with an end, and break-glass.
+
+use std::process::{Child, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use super::machine::{Machine, done, told};
+use super::until;
+
+/// Managed settings in which `touch` is asked about, and who approves it.
+fn policy(approvals: &Value) -> String {
+    json!({
+        "requireGateway": true,
+        "permissions": { "allow": ["Bash(*)"], "ask": ["Bash(touch:*)"] },
+        "approvals": approvals,
+    })
+    .to_string()
+}
+
+/// Puts other managed settings in the place of those that are there.
+fn change(machine: &Machine, approvals: &Value) {
+    let policy = policy(approvals);
+    machine.root_does(&format!("printf '%s' '{policy}' > /etc/stockade/managed-settings.json"));
+}
+
+/// Starts a command of an agent of `ada`.
+fn asks(machine: &Machine, line: &str) -> Child {
+    let words = ["perl", "-e", "system(@ARGV); exit($? >> 8)", "stockade", "run", "--", line];
+    let mut agent = machine.user("ada", &words);
+    agent.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+fn list(machine: &Machine, user: &str) -> Vec<Value> {
+    let text = done(machine.user(user, &["stockade", "approvals", "--json"]).output());
+    let object: Value = serde_json::from_str(&text).expect("an object");
+    object["approvals"].as_array().expect("a list").clone()
+}
+
+/// Waits for the question that `user` may answer.
+fn question(machine: &Machine, user: &str) -> Value {
+    let mut found = None;
+    until("a question", || {
+        found = list(machine, user).pop();
+        found.is_some()
+    });
+    found.expect("a question")
+}
+
+fn answer(machine: &Machine, user: &str, words: &[&str]) -> Output {
+    let words = [&["stockade", "approvals"], words].concat();
+    machine.user(user, &words).output().expect("it starts")
+}
+
+fn is_made(machine: &Machine, name: &str) -> bool {
+    let path = format!("/home/ada/project/{name}");
+    machine.root(&["test", "-e", &path]).status().expect("it starts").success()
+}
+
+fn approval(machine: &Machine) -> Value {
+    let records = machine.records();
+    records.into_iter().rfind(|it| it["kind"] == "approval").expect("a record")
+}
+
+#[test]
+fn two_persons_approve_and_neither_is_the_one_who_asks() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(&policy(&json!({ "rules": [{ "rule": "Bash(touch:*)", "require": 2 }] })));
+    let running = asks(&machine, "touch made");
+    let seen = question(&machine, "bob");
+    let id = seen["id"].as_str().expect("an identity").to_owned();
+    assert_eq!((&seen["question"]["command"], &seen["uid"]), (&json!("touch made"), &json!(2001)));
+    let shown = told(&answer(&machine, "bob", &["show", &id]));
+    let needs = "needs     2 persons, not the one who asks; approved by nobody\n";
+    assert!(shown.contains(needs), "{shown}");
+    // Whoever asks sees it, and cannot approve it, and neither for good.
+    let own = answer(&machine, "ada", &["allow", &id]);
+    assert_eq!(own.status.code(), Some(122));
+    assert!(told(&own).contains("the person who asks cannot approve it"), "{}", told(&own));
+    let lasting = answer(&machine, "bob", &["allow", &id, "--minutes", "5"]);
+    assert_eq!(done(Ok(answer(&machine, "bob", &["allow", &id]))), "", "{}", told(&lasting));
+    let approved = |names: &[&str]| {
+        let list = list(&machine, "cay");
+        list.first().is_some_and(|it| it["required"]["approved"] == json!(names))
+    };
+    until("one approval", || approved(&["bob"]));
+    // One person twice is one person.
+    answer(&machine, "bob", &["allow", &id]);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(approved(&["bob"]) && !is_made(&machine, "made"));
+    // An answer to another question is none.
+    let second = answer(&machine, "cay", &["allow", &id]);
+    assert_eq!(second.status.code(), Some(0), "{}", told(&second));
+    assert!(told(&second).contains("stockade: approved touch made\n"), "{}", told(&second));
+    let output = running.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(is_made(&machine, "made"));
+    let record = approval(&machine);
+    let persons = json!([{ "uid": 2002, "name": "bob" }, { "uid": 2003, "name": "cay" }]);
+    assert_eq!((&record["approvers"], &record["who"]), (&persons, &Value::Null), "{record}");
+    assert_eq!((&record["question"], &record["answer"]), (&json!(id), &json!("allow")));
+    let decision = record["ref"].as_str().expect("a decision");
+    let why =
+        machine.root_does(&format!("stockade audit why {decision} --audit-dir /var/log/stockade"));
+    assert!(why.contains("answered allow by bob and cay through approvals"), "{why}");
+    // One no is enough.
+    let running = asks(&machine, "touch other");
+    let id = question(&machine, "cay")["id"].as_str().expect("an identity").to_owned();
+    assert_eq!(
+        answer(&machine, "cay", &["deny", &id, "--why", "not today"]).status.code(),
+        Some(0)
+    );
+    let output = running.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(120), "{}", told(&output));
+    assert!(
+        told(&output).contains("not today") && !is_made(&machine, "other"),
+        "{}",
+        told(&output)
+    );
+}
+
+#[test]
+fn groups_delegation_with_an_end_and_break_glass_say_who_may() {
+    let Some(machine) = Machine::new() else { return };
+    machine.root_does("printf 'ops:x:2200:bob\\noncall:x:2201:ada\\n' >> /etc/group");
+    let lent = |until: &str| {
+        json!({ "groups": ["ops"], "selfApproval": false,
+            "delegations": [{ "from": "bob", "to": "cay", "until": until }],
+            "breakGlass": { "groups": ["oncall"] } })
+    };
+    machine.install(&policy(&lent("2020-01-01T00:00:00Z")));
+    // Only the group sees it: what bob lent to cay has ended.
+    let running = asks(&machine, "touch one");
+    let id = question(&machine, "bob")["id"].as_str().expect("an identity").to_owned();
+    assert!(list(&machine, "cay").is_empty());
+    let refused = answer(&machine, "cay", &["allow", &id]);
+    assert!(told(&refused).contains("no open question"), "{}", told(&refused));
+    // What changed meanwhile makes the answer void.
+    change(&machine, &lent("2999-01-01T00:00:00Z"));
+    assert_eq!(answer(&machine, "bob", &["allow", &id]).status.code(), Some(0));
+    let output = running.wait_with_output().expect("its end");
+    assert!(!is_made(&machine, "one"), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(121), "{}", told(&output));
+    // Now cay approves in the place of bob.
+    let running = asks(&machine, "touch two");
+    let id = question(&machine, "cay")["id"].as_str().expect("an identity").to_owned();
+    assert_eq!(answer(&machine, "cay", &["allow", &id]).status.code(), Some(0));
+    let output = running.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let persons = json!([{ "uid": 2003, "name": "cay", "for": "bob" }]);
+    assert_eq!(approval(&machine)["approvers"], persons);
+    // In an emergency ada allows it alone, with a reason, once, and loudly.
+    let running = asks(&machine, "touch three");
+    let id = question(&machine, "ada")["id"].as_str().expect("an identity").to_owned();
+    for (user, words) in [
+        ("bob", vec!["allow", &id, "--break-glass", "because"]),
+        ("ada", vec!["allow", &id, "--break-glass", " "]),
+        ("ada", vec!["allow", &id, "--break-glass", "outage", "--minutes", "5"]),
+        ("ada", vec!["allow", &id, "--for-session", "--break-glass", "outage"]),
+    ] {
+        let refused = answer(&machine, user, &words);
+        // That of another user is weighed at the gateway of who asks.
+        assert!(
+            user == "bob" || refused.status.code() == Some(122),
+            "{words:?} {}",
+            told(&refused)
+        );
+    }
+    let allowed = answer(&machine, "ada", &["allow", &id, "--break-glass", "outage 7"]);
+    assert_eq!(allowed.status.code(), Some(0), "{}", told(&allowed));
+    let output = running.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let loud = "BREAK-GLASS: allowed by ada alone: outage 7";
+    assert!(told(&output).contains(loud), "{}", told(&output));
+    let record = approval(&machine);
+    let persons = json!([{ "uid": 2001, "name": "ada" }]);
+    assert_eq!((&record["approvers"], &record["break_glass"]), (&persons, &json!("outage 7")));
+}
+
+#[test]
+fn settings_about_approvers_count_in_the_managed_file_alone_and_fail_closed() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(&policy(&json!({ "require": 2 })));
+    machine.root_does(
+        "mkdir -p /home/ada/.config/stockade; \
+         printf '{\"approvals\":{\"require\":1,\"selfApproval\":true,\"breakGlass\":{\"groups\":[\"ada\"]}}}' \
+         > /home/ada/.config/stockade/settings.json; chown -R ada:ada /home/ada/.config",
+    );
+    let running = asks(&machine, "touch made");
+    let id = question(&machine, "ada")["id"].as_str().expect("an identity").to_owned();
+    for (words, why) in [
+        (vec!["allow", &id], "the person who asks cannot approve it"),
+        (vec!["allow", &id, "--break-glass", "mine"], "is in no group that may break the glass"),
+    ] {
+        let refused = answer(&machine, "ada", &words);
+        assert_eq!(refused.status.code(), Some(122), "{}", told(&refused));
+        assert!(told(&refused).contains(why), "{}", told(&refused));
+    }
+    // Whoever asks can give it up.
+    assert_eq!(answer(&machine, "ada", &["deny", &id]).status.code(), Some(0));
+    let output = running.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(120), "{}", told(&output));
+    // What an agent runs itself cannot wait for others.
+    let edit = json!({ "file_path": "/home/ada/project/x", "content": "x" }).to_string();
+    let words = ["stockade", "check", "--record", "--tool", "Write", "--input", &edit];
+    let refused = machine.user("ada", &words).output().expect("it starts");
+    assert_eq!(refused.status.code(), Some(120), "{}", told(&refused));
+    for wrong in [
+        json!({ "require": 0 }),
+        json!({ "require": "2" }),
+        json!({ "groups": [] }),
+        json!({ "requires": 2 }),
+        json!({ "selfApproval": "no" }),
+        json!({ "rules": [{ "rule": "Bash(tuoch:*)", "require": 2 }] }),
+        json!({ "rules": [{ "rule": "Bash(touch:*)", "required": 2 }] }),
+        json!({ "delegations": [{ "from": "bob", "to": "cay" }] }),
+        json!({ "breakGlass": { "minutes": 0 } }),
+    ] {
+        change(&machine, &wrong);
+        let output = machine.run("ada", "touch made");
+        assert_eq!(output.status.code(), Some(122), "{wrong}: {}", told(&output));
+    }
+    assert!(!is_made(&machine, "made"));
+}
