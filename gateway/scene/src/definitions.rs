@@ -206,7 +206,7 @@ pub fn printed(text: &str) -> Vec<Printed> {
 fn alias(line: &str) -> Option<Printed> {
     let tree = tree_of(line);
     let command = tree.commands().first().filter(|it| it.raw(&tree) == line.as_bytes())?;
-    let word = command.words.iter().nth(1).filter(|_| command.words.len() == 2)?;
+    let word = command.words.get(1).filter(|_| command.words.len() == 2)?;
     let (name, value) = std::str::from_utf8(word.exact()?).ok()?.split_once('=')?;
     Some(Printed::Alias(name.to_owned(), value.to_owned()))
 }
