@@ -33,15 +33,15 @@ for way in spilled task; do
 done
 
 t=$(date +%s%N)
-for _ in $(seq 100); do in_session 'head -c 10000000 big' & done > "$top/ids"
+for _ in $(seq 100); do in_session "head -c $((size / 50)) big" & done > "$top/ids"
 wait $(jobs -p | grep -vx $gateway)
 whole=0
-head -c 10000000 big > "$top/part"
+head -c $((size / 50)) big > "$top/part"
 while read -r id; do
     "$stockade" tasks wait "$id" 2> /dev/null
     cmp -s "$top/part" "$XDG_STATE_HOME/stockade/tasks/$id/output" && whole=$((whole + 1))
 done < "$top/ids"
-echo "100 tasks of 10 MB at once: $(since "$t") ms, $whole of 100 whole"
+echo "100 tasks of $((size / 50)) bytes at once: $(since "$t") ms, $whole of 100 whole"
 
 before=$(memory)
 for _ in $(seq "$many"); do in_session true > /dev/null; done

@@ -231,8 +231,7 @@ impl Gateway {
         self.prune_output(&accepted.limits);
         let quota = (accepted.limits.session, settings);
         let seat = self.take_seat(&caller, &request, quota)?;
-        let accepted = worker::find(accepted, &self.executable);
-        let accepted = self.written_out(accepted).await?;
+        let accepted = self.written_out(worker::find(accepted, &self.executable)).await?;
         let input = input_of(&accepted, &request);
         let (judged, ahead, loopback) = tokio::join!(
             self.judge(&request, &scene, input),

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::task::Poll;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -83,12 +84,7 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     let request = CommandRequest {
         command,
         cwd: call.cwd.clone(),
-        timeout_ms: match options.for_agent {
-            true => Some(LONGEST_MS),
-            false => options
-                .timeout
-                .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(LONGEST_MS - 1)),
-        },
+        timeout_ms: timeout_of(options.for_agent, options.timeout),
         background: options.background,
         at_limit: options.on_timeout.map_or(AtLimit::Usual, args::OnTimeout::at_limit),
         // The object has both in one text.
@@ -106,16 +102,27 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     let show = shown_of(options.common.json, options.common.quiet);
     let people = if options.for_agent { People::Nobody } else { People::AtTerminal };
     if request.background || request.at_limit == AtLimit::Background {
-        if inside::own_confinement() {
-            let message = "a sandboxed command cannot start background tasks";
-            let help = "remove `--background` and `--on-timeout`";
-            return Err(Failure::new(Code::InvalidRequest, message, help));
-        }
-        start::gateway(&call.options, start::PATIENCE)?;
+        find_room_for_task(&call.options)?;
     }
     let (outcome, lost) = perform(Options { prefork, ..call.options }, request, show, people)?;
     Ok(Ending { json: options.common.json, quiet: options.common.quiet, command: shown, cwd }
         .tell(&outcome, lost))
+}
+
+/// Returns the time limit of a request in milliseconds.
+fn timeout_of(for_agent: bool, asked: Option<Duration>) -> Option<u64> {
+    let whole = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(LONGEST_MS - 1);
+    if for_agent { Some(LONGEST_MS) } else { asked.map(whole) }
+}
+
+/// Has a gateway run that a background task can stay at.
+fn find_room_for_task(options: &Options) -> Result<(), Failure> {
+    if inside::own_confinement() {
+        let message = "a sandboxed command cannot start background tasks";
+        let help = "remove `--background` and `--on-timeout`";
+        return Err(Failure::new(Code::InvalidRequest, message, help));
+    }
+    start::gateway(options, start::PATIENCE)
 }
 
 /// Runs `command` in the sandbox of this process, where it has neither a terminal nor tasks of its own.
