@@ -119,10 +119,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "UUID")]
     pub(crate) resume_session_at: Option<String>,
     /// Identity of the new session
-    #[arg(long, value_name = "UUID")]
+    #[arg(long, value_name = "UUID", value_parser = uuid)]
     pub(crate) session_id: Option<String>,
     /// Name of the new session
-    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["continue_last", "resume", "no_session_persistence"])]
+    #[arg(short, long, value_name = "NAME", value_parser = name, conflicts_with_all = ["continue_last", "resume", "no_session_persistence"])]
     pub(crate) name: Option<String>,
     /// Keep nothing of the session
     #[arg(long)]
@@ -200,6 +200,25 @@ impl Flags {
         Some(
             list.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect(),
         )
+    }
+}
+
+/// Says whether a text has the form of a UUID (RFC 9562).
+pub(crate) fn is_uuid(text: &str) -> bool {
+    let parts: Vec<usize> = text.split('-').map(str::len).collect();
+    parts == [8, 4, 4, 4, 12] && text.chars().all(|it| it == '-' || it.is_ascii_hexdigit())
+}
+
+/// Reads the name of a new session.
+fn name(text: &str) -> Result<String, String> {
+    stockade_session::checked(text).map(str::to_owned).map_err(|error| error.to_string())
+}
+
+/// Reads the identity of a new session.
+fn uuid(text: &str) -> Result<String, String> {
+    match is_uuid(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("`{}` is not a UUID", text.escape_debug())),
     }
 }
 

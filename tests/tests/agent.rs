@@ -14,6 +14,8 @@ mod compaction;
 mod confined;
 #[path = "agent/context.rs"]
 mod context;
+#[path = "agent/faults.rs"]
+mod faults;
 #[path = "agent/hooks.rs"]
 mod hooks;
 #[path = "agent/host.rs"]

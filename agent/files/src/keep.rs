@@ -38,6 +38,11 @@ pub(crate) struct Before<'a> {
 }
 
 impl Keep {
+    /// Keeps contents in a folder of a session.
+    pub(crate) fn at(folder: PathBuf) -> Keep {
+        Keep { folder, call: None }
+    }
+
     /// Keeps what a file held, and notes that it will hold bytes with the digest `after`; none will be no file.
     pub(crate) fn change(
         &self,
@@ -76,7 +81,7 @@ impl Keep {
         list.sync_data()
     }
 
-    fn content(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn content(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let folder = self.folder.join(CONTENTS);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let path = folder.join(name);

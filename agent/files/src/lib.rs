@@ -18,10 +18,12 @@ mod notebook;
 mod patch;
 mod read;
 mod restore;
+mod snapshot;
 mod text;
 mod walk;
 mod write;
 
 pub use call::{Answer, Content, Facts, answer, serve};
 pub use error::Error;
+pub use snapshot::{Changed, Snapshots};
 pub use text::visible;

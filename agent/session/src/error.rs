@@ -9,14 +9,14 @@ use crate::lock::Holder;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder cannot be used.
-    #[error("`{}` cannot be {act}: {source}", .path.display())]
+    #[error("`{}` cannot be {act}: {cause}", .path.display())]
     File {
         /// The file or folder.
         path: PathBuf,
         /// The operation that failed, such as `read`.
         act: &'static str,
-        /// The error of the system.
-        source: io::Error,
+        /// The error of the system, which the message tells already.
+        cause: io::Error,
     },
     /// The log does not begin as one does.
     #[error("`{}` is not the log of a session: its first event must be `session.start`", .path.display())]
@@ -24,6 +24,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The log belongs to another user.
+    #[error("`{}` belongs to another user and is not read", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A new session cannot have the identity of another one.
+    #[error("the session `{0}` is there already; go on with it by `--resume`")]
+    There(String),
     /// The log was written by a later version.
     #[error("`{}` was written by a later version (event format {version})", .path.display())]
     Later {
@@ -61,6 +70,6 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn file(path: &Path, act: &'static str) -> impl FnOnce(io::Error) -> Error {
-        move |source| Error::File { path: path.to_owned(), act, source }
+        move |cause| Error::File { path: path.to_owned(), act, cause }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -28,11 +28,22 @@ pub struct Read {
 ///
 /// # Errors
 ///
-/// The file cannot be read, does not begin with `session.start`, or was written by a later version.
+/// The file cannot be read, belongs to another user, does not begin with `session.start`, or was written by a later version.
 pub fn read(path: &Path) -> Result<Read, Error> {
+    let mut events = Vec::new();
+    let found = each(path, |event| events.push(event))?;
+    Ok(Read { events, ..found })
+}
+
+/// Reads a log event by event, and returns what else there is to say of it.
+pub(crate) fn each(path: &Path, mut take: impl FnMut(Event)) -> Result<Read, Error> {
     let file = File::open(path).map_err(Error::file(path, "read"))?;
+    let owner = file.metadata().map_err(Error::file(path, "read"))?.uid();
+    if owner != rustix::process::geteuid().as_raw() {
+        return Err(Error::Foreign { path: path.to_owned() });
+    }
     let mut input = BufReader::new(file);
-    let (mut found, mut number) = (Read::default(), 0_u64);
+    let (mut found, mut number, mut is_first) = (Read::default(), 0_u64, true);
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -55,11 +66,14 @@ pub fn read(path: &Path) -> Result<Read, Error> {
             Ok(event) if event.v > VERSION => {
                 return Err(Error::Later { path: path.to_owned(), version: event.v });
             }
-            Ok(event) if found.events.is_empty() && event.kind != Kind::Start => {
+            Ok(event) if is_first && event.kind != Kind::Start => {
                 return Err(Error::NoLog { path: path.to_owned() });
             }
-            Ok(event) => found.events.push(event),
-            Err(()) if found.events.is_empty() => {
+            Ok(event) => {
+                is_first = false;
+                take(event);
+            }
+            Err(()) if is_first => {
                 return Err(Error::NoLog { path: path.to_owned() });
             }
             Err(()) => found.notes.push(format!("line {number} is not an event and is skipped")),
@@ -70,6 +84,9 @@ pub fn read(path: &Path) -> Result<Read, Error> {
 
 /// Reads one line. A format that is not known needs to have no more than its number.
 fn event(line: &[u8]) -> Result<Event, ()> {
+    if let Ok(event) = serde_json::from_slice(line) {
+        return Ok(event);
+    }
     let value: Value = serde_json::from_slice(line).map_err(drop)?;
     if let Some(version) = value.get("v").and_then(Value::as_u64).filter(|it| *it > VERSION) {
         return Ok(Event {
@@ -77,7 +94,7 @@ fn event(line: &[u8]) -> Result<Event, ()> {
             ..Event::now(None, Kind::Other(String::new()), Value::Null)
         });
     }
-    serde_json::from_value(value).map_err(drop)
+    Err(())
 }
 
 /// A log that is appended to.
@@ -95,8 +112,23 @@ impl Log {
     ///
     /// The file cannot be opened, or is not a log of this version.
     pub fn open(path: &Path) -> Result<(Log, Read), Error> {
+        let mut events = Vec::new();
+        let (log, found) = Log::open_each(path, |event| events.push(event))?;
+        Ok((log, Read { events, ..found }))
+    }
+
+    /// The same event by event: a long log is never in memory as a whole.
+    pub(crate) fn open_each(
+        path: &Path,
+        mut take: impl FnMut(Event),
+    ) -> Result<(Log, Read), Error> {
+        let mut last = None;
+        let keep = |event: Event| {
+            last = Some(event.id.clone());
+            take(event);
+        };
         let found = match path.exists() {
-            true => read(path)?,
+            true => each(path, keep)?,
             false => Read::default(),
         };
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
@@ -105,7 +137,6 @@ impl Log {
         if length > found.whole {
             file.set_len(found.whole).map_err(Error::file(path, "written"))?;
         }
-        let last = found.events.last().map(|event| event.id.clone());
         Ok((Log { file, path: path.to_owned(), last }, found))
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use crate::error::Error;
 use crate::event::Kind;
 use crate::lock::Lock;
-use crate::log::{Log, read};
+use crate::log::{Log, each};
 use crate::relevance::{Here, Nearness, nearness};
 use crate::state::State;
 use crate::workspace::Workspace;
@@ -90,8 +90,15 @@ impl Store {
             .create(&folder)
             .map_err(Error::file(&folder, "made"))?;
         let lock = Lock::take(&folder.join(LOCK))?;
-        let (log, found) = Log::open(&Store::log(&folder))?;
-        Ok((lock, log, State::of(&found.events)))
+        let mut state = State::default();
+        let (log, _) = Log::open_each(&Store::log(&folder), |event| state.apply(&event))?;
+        Ok((lock, log, state))
+    }
+
+    /// Says whether a session of this very identity is there.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        self.folder(id).is_some_and(|folder| Store::log(&folder).exists())
     }
 
     /// Returns every session, newest first. What cannot be read is left out.
@@ -209,8 +216,9 @@ impl Store {
     ///
     /// Its log cannot be read.
     pub fn state(&self, found: &Found) -> Result<(State, Vec<String>), Error> {
-        let read = read(&Store::log(&found.folder))?;
-        Ok((State::of(&read.events), read.notes))
+        let mut state = State::default();
+        let read = each(&Store::log(&found.folder), |event| state.apply(&event))?;
+        Ok((state, read.notes))
     }
 }
 
@@ -226,7 +234,11 @@ impl Found {
 }
 
 /// Returns a name that a session may have.
-fn checked(name: &str) -> Result<&str, Error> {
+///
+/// # Errors
+///
+/// It is empty or too long, or has control characters.
+pub fn checked(name: &str) -> Result<&str, Error> {
     let name = name.trim();
     let is_usable = !name.is_empty()
         && name.chars().count() <= LONGEST_NAME

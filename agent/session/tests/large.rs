@@ -52,9 +52,15 @@ fn ten_thousand_events_resume_whole() {
     });
     log.append_all(std::iter::once(start).chain(said).collect()).unwrap();
     drop((lock, log));
-    let begun = Instant::now();
-    let (_lock, _log, state) = store.open("a").unwrap();
-    let took = begun.elapsed();
-    println!("10,000 events: {} ms", took.as_millis());
-    assert_eq!(state.messages.len(), 9_999);
+    // The shortest of some: others use this machine as well.
+    let opened = (0..10).map(|_| {
+        let begun = Instant::now();
+        let (_lock, _log, state) = store.open("a").unwrap();
+        assert_eq!(state.messages.len(), 9_999);
+        begun.elapsed()
+    });
+    let took = opened.min().unwrap();
+    println!("10,000 events: {:.1} ms", took.as_secs_f64() * 1e3);
+    let most = if cfg!(debug_assertions) { 1_000 } else { 100 };
+    assert!(took.as_millis() < most, "{took:?}");
 }

@@ -5,11 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use stockade_client::{Client, Options};
-use stockade_wire::types::{CheckRequest, Context};
+use stockade_wire::approvals::AnsweredRequest;
+use stockade_wire::types::{Answer, CheckRequest, Context, DecisionView};
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
@@ -21,6 +23,10 @@ const MOST: usize = 10_000;
 /// Codes of errors (JSON-RPC 2.0, section 5.1).
 const UNKNOWN_METHOD: i64 = -32_601;
 const INVALID: i64 = -32_602;
+/// Kinds of answers that the editor may choose. A yes for good would be the agent's own, past the rules.
+const KINDS: [&str; 3] = ["allow_once", "reject_once", "reject_always"];
+/// Name of a call that does not say as a whole what it does: no rule about commands or files matches it.
+const UNCLEAR: &str = "AgentCall";
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
@@ -84,8 +90,10 @@ enum Said {
 
 /// Returns the answer of the rules: the strictest of all claims. What is not claimed as a whole is never allowed.
 fn judge(call: &Value, mut check: impl FnMut(&Claim) -> Option<(String, String)>) -> Said {
-    let (claims, is_whole) = claims(call);
-    let mut said = if is_whole && !claims.is_empty() { Said::Allow } else { Said::Ask };
+    let (mut claims, is_whole) = claims(call);
+    let is_whole = is_whole && !claims.is_empty();
+    let mut said = if is_whole { Said::Allow } else { Said::Ask };
+    claims.extend((!is_whole).then(|| unclear(call)));
     for claim in &claims {
         match check(claim) {
             Some((decision, reason)) if decision == "deny" => return Said::Deny(reason),
@@ -97,12 +105,31 @@ fn judge(call: &Value, mut check: impl FnMut(&Claim) -> Option<(String, String)>
     said
 }
 
+/// Returns the call as it is recorded if it does not say as a whole what it does.
+fn unclear(call: &Value) -> Claim {
+    let field = |key: &str| call.get(key).cloned().unwrap_or_default();
+    let input =
+        json!({ "kind": field("kind"), "title": field("title"), "input": field("rawInput") });
+    (UNCLEAR, input)
+}
+
 /// Returns the answer to a question, with the option of this kind. Without such an option there is none.
 fn chosen(params: &Value, kind: &str) -> Option<Value> {
     let options = params.get("options").and_then(Value::as_array)?;
     let option = options.iter().find(|option| text(option, "kind") == kind)?;
     let id = option.get("optionId").filter(|it| it.is_string())?;
     Some(json!({ "outcome": { "outcome": "selected", "optionId": id } }))
+}
+
+/// A question that was passed on to the editor.
+struct Put {
+    /// Identity of the agent's request.
+    id: Value,
+    /// Options that the editor was shown, and the kind of each.
+    offered: HashMap<String, String>,
+    /// Questions of the gateway that the answer is recorded for.
+    questions: Vec<String>,
+    at: Instant,
 }
 
 /// The connection between both.
@@ -113,8 +140,8 @@ struct Between {
     sessions: HashMap<String, String>,
     /// Requests of the editor: the method, and the directory that a new session gets.
     of_editor: HashMap<String, (String, String)>,
-    /// Questions that were passed on: identity for the editor, and that of the agent.
-    of_agent: HashMap<u64, Value>,
+    /// Questions that were passed on, by their identity for the editor.
+    of_agent: HashMap<u64, Put>,
     next: u64,
 }
 
@@ -136,14 +163,8 @@ impl Between {
         let method = text(&message, "method").to_owned();
         match (message.get("id").cloned(), method.is_empty()) {
             (Some(id), true) => {
-                let asked = id.as_u64().and_then(|id| self.of_agent.remove(&id));
-                match (asked, message.as_object_mut()) {
-                    (Some(own), Some(fields)) => {
-                        fields.insert("id".into(), own);
-                        To::Agent(message)
-                    }
-                    (_, _) => To::Nobody,
-                }
+                let put = id.as_u64().and_then(|id| self.of_agent.remove(&id));
+                put.map_or(To::Nobody, |put| self.answered(&put, &message))
             }
             (Some(id), false) => {
                 if self.of_editor.len() >= MOST || self.of_editor.contains_key(&id.to_string()) {
@@ -198,17 +219,59 @@ impl Between {
         }
     }
 
+    /// Records what the person at the editor said, and passes it on. A yes that cannot be recorded is none, and so is an
+    /// answer that was not offered.
+    fn answered(&mut self, put: &Put, message: &Value) -> To {
+        let outcome = message.get("result").and_then(|it| it.get("outcome"));
+        let outcome = outcome.filter(|it| text(it, "outcome") == "selected");
+        let option = outcome.map(|it| text(it, "optionId")).unwrap_or_default();
+        let kind = put.offered.get(option).map(String::as_str);
+        let answer = match kind {
+            Some("allow_once") => Answer::Once,
+            Some(_) => Answer::Deny,
+            None => Answer::Withdrawn,
+        };
+        let waited_ms = u64::try_from(put.at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut is_recorded = true;
+        for question in &put.questions {
+            let request = AnsweredRequest {
+                question_id: question.clone(),
+                answer: answer.clone(),
+                waited_ms,
+            };
+            if let Err(failure) = self.gateway.answered(&request) {
+                eprintln!("stockade: {}", failure.message);
+                is_recorded = false;
+            }
+        }
+        let outcome = match kind {
+            Some(_) if is_recorded || answer == Answer::Deny => {
+                json!({ "outcome": "selected", "optionId": option })
+            }
+            Some(_) | None => json!({ "outcome": "cancelled" }),
+        };
+        To::Agent(json!({ "jsonrpc": "2.0", "id": put.id, "result": { "outcome": outcome } }))
+    }
+
     /// Answers a question of the agent, or passes it on.
     fn asked(&mut self, id: &Value, params: &Value) -> To {
         let is_id = id.is_string() || id.is_number();
-        if !is_id || self.of_agent.values().any(|own| own == id) || self.of_agent.len() >= MOST {
+        let is_open = self.of_agent.values().any(|put| put.id == *id);
+        if !is_id || is_open || self.of_agent.len() >= MOST {
             return To::Agent(refuse(id, INVALID, "this id waits for an answer already"));
         }
         let Some(cwd) = self.sessions.get(text(params, "sessionId")).cloned() else {
             return To::Agent(refuse(id, INVALID, "the session is not open"));
         };
         let call = params.get("toolCall").cloned().unwrap_or_default();
-        let said = judge(&call, |claim| self.check(claim, &cwd, text(&call, "toolCallId")));
+        let mut questions = Vec::new();
+        let said = judge(&call, |claim| {
+            let view = self.check(claim, &cwd, text(&call, "toolCallId"))?;
+            questions.extend(view.question_id);
+            // A hook that allows another input does not allow this one, which the agent has.
+            let is_other = view.decision == "allow" && is_other(&view.input, &claim.1);
+            (!is_other).then_some((view.decision, view.reason))
+        });
         let answer = |result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
         match said {
             Said::Deny(reason) => {
@@ -222,12 +285,16 @@ impl Between {
             Said::Allow | Said::Ask => {
                 let own = self.next;
                 self.next += 1;
-                self.of_agent.insert(own, id.clone());
-                // A yes for good would be the agent's own, past the rules.
                 let mut params = params.clone();
+                let mut offered = HashMap::new();
                 if let Some(options) = params.get_mut("options").and_then(Value::as_array_mut) {
-                    options.retain(|option| text(option, "kind") != "allow_always");
+                    options.retain(|option| KINDS.contains(&text(option, "kind")));
+                    let named =
+                        |it: &Value| (text(it, "optionId").to_owned(), text(it, "kind").to_owned());
+                    offered.extend(options.iter().map(named));
                 }
+                let put = Put { id: id.clone(), offered, questions, at: Instant::now() };
+                self.of_agent.insert(own, put);
                 To::Editor(json!({ "jsonrpc": "2.0", "id": own,
                     "method": "session/request_permission", "params": params }))
             }
@@ -235,12 +302,7 @@ impl Between {
     }
 
     /// Has the gateway judge and record a claim; nothing where it cannot.
-    fn check(
-        &mut self,
-        (tool, input): &Claim,
-        cwd: &str,
-        call_id: &str,
-    ) -> Option<(String, String)> {
+    fn check(&mut self, (tool, input): &Claim, cwd: &str, call_id: &str) -> Option<DecisionView> {
         let request = CheckRequest {
             tool: (*tool).to_owned(),
             input: input.clone(),
@@ -252,15 +314,8 @@ impl Between {
             context: self.context.clone(),
             ..CheckRequest::default()
         };
-        match self.gateway.check(&request) {
-            // A hook that allows another input does not allow this one, which the agent has.
-            Ok(view) if view.decision == "allow" && is_other(&view.input, input) => None,
-            Ok(view) => Some((view.decision, view.reason)),
-            Err(failure) => {
-                eprintln!("stockade: {}", failure.message);
-                None
-            }
-        }
+        let view = self.gateway.check(&request);
+        view.map_err(|failure| eprintln!("stockade: {}", failure.message)).ok()
     }
 }
 

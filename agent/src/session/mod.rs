@@ -1,5 +1,6 @@
 //! A session: everything that the ways in have in common.
 
+mod around;
 mod compact;
 mod context;
 mod conversation;

@@ -143,7 +143,9 @@ impl Folder {
     pub(crate) fn load(&self, session: &str) -> anyhow::Result<Vec<Value>> {
         let file = self.file(session, OFlags::RDONLY);
         let file = file.ok().filter(|it| it.metadata().is_ok_and(|it| it.len() <= LONGEST));
-        let Some(file) = file else { bail!("No conversation found with session ID: {session}") };
+        let Some(file) = file else {
+            bail!("No conversation found with session ID: {}", session.escape_debug())
+        };
         let mut text = Vec::new();
         let read = file.take(LONGEST).read_to_end(&mut text);
         read.with_context(|| format!("the file of the session `{session}` cannot be read"))?;

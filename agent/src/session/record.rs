@@ -11,6 +11,7 @@ use stockade_session::{
     Error, Here, Kind, Lock, Log, Nearness, State, Step, Store, Workspace, new_changes, steps,
 };
 
+use super::around::Around;
 use super::indexed::Indexer;
 use super::projection::{Folder, Projection};
 use crate::flags::Flags;
@@ -138,6 +139,8 @@ pub(crate) struct Record {
     from: Option<(String, Option<String>)>,
     /// Bytes of the list of changed files that the log tells of.
     seen: u64,
+    /// Where contents are kept around commands.
+    around: Option<Around>,
     index: Indexer,
 }
 
@@ -148,6 +151,10 @@ impl Record {
         resumed: Option<(&str, &Before)>,
         is_new: bool,
     ) -> anyhow::Result<Record> {
+        let store = store()?;
+        if is_new && store.has(id) {
+            return Err(Error::There(id.to_owned()).into());
+        }
         let Here { cwd: directory, git_root, repository, branch } = here(cwd);
         let workspace = Workspace {
             id: id.to_owned(),
@@ -176,7 +183,7 @@ impl Record {
         let place = Folder::of(cwd).filter(|_| flags.session_mirror || is_projected());
         let projection = Projection::new(place.map(|folder| (folder, id.to_owned())));
         let mut record = Record {
-            store: store()?,
+            store,
             id: id.to_owned(),
             workspace,
             projection,
@@ -185,6 +192,7 @@ impl Record {
             open: None,
             from: copied,
             seen: 0,
+            around: None,
             index: Indexer::default(),
         };
         if let Some((_, before)) = resumed.filter(|_| !is_new) {
@@ -242,11 +250,39 @@ impl Record {
         self.index.clone()
     }
 
+    /// Keeps contents around commands from now on.
+    pub(crate) fn cover_commands(&mut self) {
+        let root = self.workspace.git_root.as_ref().unwrap_or(&self.workspace.cwd);
+        self.around = Some(Around::new(PathBuf::from(root)));
+    }
+
+    /// Looks at the project before commands run and after they ran. The agent waits for it: it runs nothing that is not stored.
+    fn look_around(&mut self, line: &Value) {
+        let Some(mut around) = self.around.take() else { return };
+        let Some(folder) = self.store.folder(&self.id) else { return };
+        let changes = match around.look(line, (&folder, self.store.root())) {
+            Ok(changes) => changes,
+            Err(reason) => {
+                eprintln!(
+                    "stockade: changes of commands cannot be taken back in this session: {reason}"
+                );
+                return;
+            }
+        };
+        self.around = Some(around);
+        for data in changes {
+            if let Err(error) = self.log().and_then(|log| Ok(log.append(Kind::Changed, data)?)) {
+                eprintln!("stockade: a change of a command cannot be taken back: {error:#}");
+            }
+        }
+    }
+
     /// Records what file tools changed since the last time. The list is the file worker's, so that no agent can say otherwise.
     fn changes(&mut self) -> anyhow::Result<()> {
         let folder = self.store.folder(&self.id).context("the session has no folder")?;
         for data in new_changes(&folder, self.seen) {
             self.seen = data.get("seen").and_then(Value::as_u64).unwrap_or(self.seen);
+            self.around.iter_mut().for_each(|around| around.note(&data));
             self.log()?.append(Kind::Changed, data)?;
         }
         Ok(())
@@ -294,6 +330,7 @@ impl Record {
         let (kind, data) = message(&value).context("the line is not a message")?;
         self.log()?.append(kind, data)?;
         self.projection.add(line);
+        self.look_around(&value);
         let Some(untold) = &mut self.untold else { return Ok(None) };
         untold.push(value);
         let (path, entries) = (self.projection.path(), std::mem::take(untold));
@@ -396,6 +433,7 @@ mod tests {
             open: None,
             from: None,
             seen: 0,
+            around: None,
             index: Indexer::default(),
         };
         for uuid in ["1", "2"] {
@@ -426,6 +464,7 @@ mod tests {
             open: None,
             from: None,
             seen: 0,
+            around: None,
             index: Indexer::default(),
         };
         let line = json!({ "type": "user", "uuid": "1", "message": { "content": "hi" } });

@@ -38,18 +38,31 @@ fn days(settings: &Value) -> Option<u64> {
     settings.get(SETTING)?.as_u64().filter(|days| *days > 0)
 }
 
-fn of_file(path: &Path) -> Option<u64> {
+fn of_file(path: &Path) -> Option<Value> {
     let text = std::fs::read_to_string(path).ok()?;
-    days(&serde_json::from_str(&plain(&text)).ok()?)
+    serde_json::from_str(&plain(&text)).ok()
 }
 
-/// Returns after how many days a session goes: of the managed settings, else of `--settings`, else of the user's.
-pub(crate) fn period(given: &Value) -> Option<u64> {
+/// Returns what the first of these settings says: the managed ones, `--settings`, the user's. Projects have no say.
+fn first<T>(given: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<T> {
     let variable =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let user = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
     let user = || of_file(&user?.join("stockade/settings.json"));
-    of_file(Path::new(MANAGED)).or_else(|| days(given)).or_else(user)
+    let managed = of_file(Path::new(MANAGED)).and_then(|it| read(&it));
+    managed.or_else(|| read(given)).or_else(|| user().and_then(|it| read(&it)))
+}
+
+/// Returns after how many days a session goes.
+pub(crate) fn period(given: &Value) -> Option<u64> {
+    first(given, days)
+}
+
+/// Says whether contents of files are kept around commands.
+pub(crate) fn covers_commands(given: &Value) -> bool {
+    let is_git = first(given, |it| Some(it.get("checkpoint")?.as_str()? == "git"));
+    let is_off = first(given, |it| it.get("fileCheckpointingEnabled")?.as_bool()) == Some(false);
+    is_git == Some(true) && !is_off
 }
 
 /// Removes sessions that nobody used for so many days and that have no name, once a day at most. Returns a word about what

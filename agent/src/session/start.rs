@@ -134,7 +134,12 @@ impl Begun {
         }
         let resumed = self.resumed.as_deref().map(|id| (id, &self.before));
         match Record::begin((flags, &self.cwd, &self.setup.id), resumed, self.is_new) {
-            Ok(record) => Some(record),
+            Ok(mut record) => {
+                if super::retention::covers_commands(&self.settings) {
+                    record.cover_commands();
+                }
+                Some(record)
+            }
             Err(error) => {
                 self.hindrance = Some(format!("{error:#}"));
                 None

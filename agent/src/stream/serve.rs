@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::host::Program;
-use crate::flags::Flags;
+use crate::flags::{Flags, is_uuid};
 use crate::print::line;
 use crate::session::{Conversation, Plan, Wish};
 
@@ -126,12 +126,6 @@ fn read() -> mpsc::UnboundedReceiver<String> {
         }
     });
     receiver
-}
-
-/// Says whether a text has the form of a UUID (RFC 9562).
-fn is_uuid(text: &str) -> bool {
-    let parts: Vec<usize> = text.split('-').map(str::len).collect();
-    parts == [8, 4, 4, 4, 12] && text.chars().all(|it| it == '-' || it.is_ascii_hexdigit())
 }
 
 impl Served {

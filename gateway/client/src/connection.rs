@@ -27,7 +27,9 @@ use super::peer;
 use super::talk::Talk;
 use stockade_base::places::{Options, SYSTEM_SOCKET};
 use stockade_base::sockets::{Address, left_by};
-use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest, GrantAnswer, GrantRequest};
+use stockade_wire::approvals::{
+    AnsweredRequest, AnsweredView, ApprovalAnswer, ApprovalRequest, GrantAnswer, GrantRequest,
+};
 use stockade_wire::conversation::Conversation;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::frames::{self, Lines};
@@ -198,6 +200,11 @@ impl Client {
     /// Judges one call.
     pub fn check(&mut self, request: &CheckRequest) -> Result<DecisionView, Failure> {
         self.call("check", request)
+    }
+
+    /// Tells what a person said to the question of a check, which this front end put by itself.
+    pub fn answered(&mut self, request: &AnsweredRequest) -> Result<AnsweredView, Failure> {
+        self.call("answered", request)
     }
 
     /// Tells of an event.

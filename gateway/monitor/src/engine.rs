@@ -2,6 +2,7 @@
 
 mod after;
 mod answered;
+mod answers;
 mod approvals;
 mod busy_port;
 pub mod calling;
@@ -75,6 +76,8 @@ pub struct Gateway {
     loopbacks: loopbacks::Loopbacks,
     hooked: hooked::Hooked,
     quotas: quotas::Quotas,
+    /// Questions that front ends put by themselves.
+    asking: answers::Asking,
     tasks: Live,
     /// True if the gateway stays as long as the tasks of its sessions.
     keeps_tasks: bool,
@@ -175,6 +178,7 @@ impl Gateway {
             loopbacks: loopbacks::Loopbacks::default(),
             hooked: hooked::Hooked::default(),
             quotas: quotas::Quotas::default(),
+            asking: answers::Asking::default(),
             tasks: Live::default(),
             keeps_tasks: stays,
             remains,

@@ -35,6 +35,7 @@ pub fn decision(verdict: &Verdict, snapshot: &Snapshot, input: Value) -> Decisio
         context: Vec::new(),
         messages: Vec::new(),
         stop: None,
+        question_id: None,
     }
 }
 

@@ -26,7 +26,7 @@ use crate::protocol::types::{
     VERSION,
 };
 use crate::tasks::live::{Stopping, Ways};
-use stockade_wire::approvals::{ApprovalRequest, GrantRequest};
+use stockade_wire::approvals::{AnsweredRequest, ApprovalRequest, GrantRequest};
 use stockade_wire::conversation::{Conversation, PendingQuestion, WINDOW};
 use stockade_wire::sessions::SessionRequest;
 use stockade_wire::subscriptions::SubscribeRequest;
@@ -187,6 +187,12 @@ impl Connection {
                 let request: CheckRequest = typed(params)?;
                 self.note_session(&request.context);
                 self.answered_by(id, |it, who| async move { it.check_for(who, request).await })
+            }
+            "answered" => {
+                let request: AnsweredRequest = typed(params)?;
+                self.answered_by(id, |it, who| async move {
+                    it.answered_by_front_end(&who, request).await
+                })
             }
             "run" => self.run(id, typed(params)?),
             "tell" => {

@@ -337,6 +337,7 @@ mod tests {
         let asked = |method: &str, params: Value| rights(true).params(method, params);
         for (method, params) in [
             ("approval", json!({ "act": "list" })),
+            ("answered", json!({ "question_id": "a", "answer": "once" })),
             ("session", json!({ "act": "close", "session": "s" })),
             ("subscribe", json!({ "from": 0 })),
             ("task", json!({ "act": "open", "task_id": "x" })),

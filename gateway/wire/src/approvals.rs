@@ -160,3 +160,22 @@ pub struct Said {
     /// Who answered, as the program says that passed it on.
     pub claimed: Option<String>,
 }
+
+/// What a person said to a question that a front end put by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AnsweredRequest {
+    /// `DecisionView::question_id`.
+    pub question_id: String,
+    /// The answer, for this one call.
+    pub answer: Answer,
+    /// How long it took.
+    #[serde(default)]
+    pub waited_ms: u64,
+}
+
+/// The record of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnsweredView {
+    /// Its identity.
+    pub record: String,
+}

@@ -58,3 +58,12 @@ pub struct SandboxView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
+
+/// A connection that no rule matches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionAsked {
+    /// Host, as a rule spells it.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::errors::Failure;
 use crate::parts::base64_bytes;
-pub use crate::parts::{AuditReference, Input, SandboxView, Window};
+pub use crate::parts::{AuditReference, ConnectionAsked, Input, SandboxView, Window};
 use crate::tasks::TaskView;
 
 /// Version of the protocol; both sides must speak the same.
@@ -301,6 +301,9 @@ pub struct DecisionView {
     /// A hook ends the agent's turn, for this reason, which may be empty.
     #[serde(default)]
     pub stop: Option<String>,
+    /// The record of a question that the front end puts by itself; `AnsweredRequest` answers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question_id: Option<String>,
 }
 
 /// A hook that ran.
@@ -392,15 +395,6 @@ pub struct Question {
     /// The permission mode of the call.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mode: String,
-}
-
-/// A connection that no rule matches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConnectionAsked {
-    /// Host, as a rule spells it.
-    pub host: String,
-    /// Port.
-    pub port: u16,
 }
 
 /// The rule that "always" would save, and its file.

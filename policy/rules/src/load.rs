@@ -20,10 +20,11 @@ use source::{Problems, Source};
 use crate::rule::Rule;
 
 /// Keys at the top of a settings file, besides those with a reader of their own.
-const TOP_KEYS: [&str; 36] = [
+const TOP_KEYS: [&str; 37] = [
     "$schema",
     "agent",
     "autoCompactEnabled",
+    "checkpoint",
     "fileCheckpointingEnabled",
     "permissions",
     "sandbox",

@@ -22,10 +22,20 @@ impl Host {
             ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
         let mut command = agent(place, server, Form::Anthropic, &[&whole[..], arguments].concat());
         command.env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1");
+        Host::of(&mut command)
+    }
+
+    /// Starts this command.
+    pub(super) fn of(command: &mut std::process::Command) -> Host {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the agent starts");
         let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         Host { child, lines }
+    }
+
+    /// Returns the number of the process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(super) fn send(&mut self, frame: &Value) {

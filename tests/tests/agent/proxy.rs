@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_tests::{Place, executable};
@@ -61,6 +62,35 @@ impl Editor {
         assert_eq!(self.hear()["result"]["sessionId"], "s");
     }
 
+    /// Waits until the agent has read so many lines.
+    fn read(&self, count: usize) {
+        let begun = Instant::now();
+        let lines = || std::fs::read_to_string(self.place.root.join("heard")).unwrap_or_default();
+        while lines().lines().count() < count {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", lines());
+            std::thread::yield_now();
+        }
+    }
+
+    /// Returns the records of the log: the input of each question, and what was answered to it.
+    fn answers(&self) -> Vec<(String, String)> {
+        let records = |kind: &str| -> Vec<Value> {
+            let arguments = ["audit", "tail", "--json", "-n", "50", "--kind", kind];
+            let output = self.place.output(arguments);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
+        };
+        let (decisions, approvals) = (records("decision"), records("approval"));
+        let about = |approval: &Value| {
+            assert_eq!(approval["channel"], "acp", "{approval}");
+            let decision = decisions.iter().find(|it| it["id"] == approval["ref"]);
+            let decision = decision.unwrap_or_else(|| panic!("{approval}"));
+            assert_eq!(decision["verdict"]["decision"], "ask", "{decision}");
+            (decision.to_string(), approval["answer"].as_str().expect("a word").to_owned())
+        };
+        approvals.iter().map(about).collect()
+    }
+
     /// Ends both, and returns what the agent has read.
     fn heard(mut self) -> Vec<Value> {
         drop(self.input.take());
@@ -118,6 +148,59 @@ fn rules_allow_and_deny_and_the_editor_answers_what_they_leave_open() {
     assert_eq!([7, 8, 9].map(|id| option(&heard, id)), ["yes", "no", "yes"]);
     for command in ["frobnicate now", "curl example.org", "unheard-of --now"] {
         assert!(log.contains(command), "{command}: {log}");
+    }
+}
+
+#[test]
+fn the_log_has_what_was_answered_in_the_editor() {
+    let unclear = json!({ "toolCallId": "t", "kind": "delete", "title": "unheard-of four" });
+    let says: &[&[Value]] = &[
+        &[
+            opened(),
+            ask(7, run("unheard-of one")),
+            ask(8, run("unheard-of two")),
+            ask(9, run("unheard-of three")),
+            ask(10, unclear),
+            ask(11, run("unheard-of five")),
+        ],
+        &[],
+    ];
+    let mut editor = Editor::start("proxy-answers", says);
+    editor.open();
+    let asked: Vec<Value> = (0..5).map(|_| editor.hear()["id"].clone()).collect();
+    let selected = |option: &str| json!({ "outcome": "selected", "optionId": option });
+    let outcomes = [
+        selected("yes"),
+        selected("no"),
+        json!({ "outcome": "cancelled" }),
+        selected("yes"),
+        // It was not shown, and is no answer.
+        selected("always"),
+    ];
+    for (id, outcome) in asked.iter().zip(&outcomes) {
+        editor.say(&json!({ "jsonrpc": "2.0", "id": id, "result": { "outcome": outcome } }));
+    }
+    // The agent has its answers when they are recorded.
+    editor.read(6);
+    let answers = editor.answers();
+    let said = |words: &str| -> Vec<&str> {
+        let fits = answers.iter().filter(|(about, _)| about.contains(words));
+        fits.map(|(_, answer)| answer.as_str()).collect()
+    };
+    for (words, answer) in [
+        ("unheard-of one", "allow"),
+        ("unheard-of two", "deny"),
+        ("unheard-of three", "withdrawn"),
+        ("unheard-of four", "allow"),
+        ("unheard-of five", "withdrawn"),
+    ] {
+        assert_eq!(said(words), [answer], "{words}: {answers:?}");
+    }
+    let heard = editor.heard();
+    assert_eq!([7, 8, 10].map(|id| option(&heard, id)), ["yes", "no", "yes"]);
+    for id in [9, 11] {
+        let answer = heard.iter().find(|it| it["id"] == id).expect("an answer");
+        assert_eq!(answer["result"]["outcome"], json!({ "outcome": "cancelled" }));
     }
 }
 

@@ -204,3 +204,67 @@ fn a_host_has_files_restored_by_the_message_that_it_named() {
     assert_eq!(files(&place)[0], Some("one\n".into()));
     assert_eq!(host.end(), Some(0));
 }
+
+/// Runs a prompt whose command changes, removes and makes files.
+fn commands(place: &Place) {
+    place.write("project/.gitignore", "*.log\n");
+    place.write("project/a.txt", "one\n");
+    place.write("project/d/gone.txt", "gone\n");
+    let mode = fs::Permissions::from_mode(0o751);
+    fs::set_permissions(place.project().join("d/gone.txt"), mode).expect("a mode");
+    let first =
+        "printf 'two\\n' > a.txt; rm -r d; mkdir e; printf 'new\\n' > new.txt; echo x > e/x.log";
+    let second = "printf 'three\\n' > a.txt";
+    let bash = |id: &str, command: &str| call(id, "Bash", json!({ "command": command }));
+    let answers: &[&[Turn]] = &[&[bash("b", first)], &[bash("c", second)], &[say("done")]];
+    turn(place, &["-p", "blue words", "--session-id", ID], answers);
+    assert_eq!(files(place), [Some("three\n".into()), Some("new\n".into())]);
+}
+
+#[test]
+fn changes_by_commands_are_taken_back_where_the_settings_say_so() {
+    let place = Place::new("ag-commands");
+    place.write("home/.config/stockade/settings.json", r#"{ "checkpoint": "git" }"#);
+    // A program that version control would start here.
+    place.write(
+        "project/.git/config",
+        "[core]\n\tfsmonitor = touch started; false\n\thooksPath = .\n",
+    );
+    commands(&place);
+    let (told, is_done) =
+        command(&place, &format!("/rewind {} files", message(&place, "blue")), &[]);
+    assert!(is_done, "{told}");
+    assert_eq!(files(&place), [Some("one\n".into()), None], "{told}");
+    let gone = place.project().join("d/gone.txt");
+    assert_eq!(fs::read_to_string(&gone).expect("it is back"), "gone\n");
+    assert_eq!(fs::metadata(&gone).expect("a file").permissions().mode() & 0o777, 0o751);
+    // What version control ignores is not covered.
+    assert!(place.project().join("e/x.log").exists());
+    assert!(!place.project().join("started").exists(), "a program of the project ran");
+    for id in ["a.txt: restored", "new.txt: removed", "d/gone.txt: restored"] {
+        assert!(told.contains(id), "{id}: {told}");
+    }
+}
+
+#[test]
+fn a_change_by_somebody_else_behind_a_command_is_left() {
+    let place = Place::new("ag-commands-foreign");
+    place.write("home/.config/stockade/settings.json", r#"{ "checkpoint": "git" }"#);
+    commands(&place);
+    fs::write(place.project().join("a.txt"), "mine\n").expect("a file");
+    let words = format!("/rewind {} files", message(&place, "blue"));
+    let (told, _) = command(&place, &words, &[]);
+    assert!(told.contains("a.txt: left as it is"), "{told}");
+    assert_eq!(files(&place), [Some("mine\n".into()), None]);
+}
+
+#[test]
+fn changes_by_commands_stay_without_the_setting() {
+    let place = Place::new("ag-commands-off");
+    // A project has no say.
+    place.write("project/.stockade/settings.json", r#"{ "checkpoint": "git" }"#);
+    commands(&place);
+    let (told, _) = command(&place, &format!("/rewind {} files", message(&place, "blue")), &[]);
+    assert!(told.contains("No file was changed since."), "{told}");
+    assert_eq!(files(&place), [Some("three\n".into()), Some("new\n".into())]);
+}

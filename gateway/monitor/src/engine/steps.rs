@@ -114,16 +114,19 @@ impl Gateway {
         let pid = caller.pid;
         // A call that could not be recorded is not judged either.
         drop(self.log.log().await?);
+        let mut question_id = None;
         if request.record {
             let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
             let circumstances = Circumstances::of_check(caller.caller().await?, &request, runs);
             let receipt = self.record(&scene, &judged, circumstances, None).await?.into_receipt();
             self.note_edit(&scene, &judged, (&request, &receipt)).await?;
+            let asked = (&request, &judged);
+            question_id = self.put_by_front_end(caller, asked, receipt).await?;
         }
         if request.caller_asks {
             self.put_elsewhere(pid, &request.context, &scene, &judged).await?;
         }
-        let mut view = dry_run::answer(&request, &scene, judged);
+        let mut view = DecisionView { question_id, ..dry_run::answer(&request, &scene, judged) };
         view::add_beginning(&mut view, begun);
         Ok(view)
     }

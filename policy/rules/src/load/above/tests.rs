@@ -52,6 +52,7 @@ const KEYS: &[(&str, Option<&str>)] = &[
     ("tasks", None),
     ("agent", None),
     ("autoCompactEnabled", None),
+    ("checkpoint", None),
     ("fileCheckpointingEnabled", None),
     ("approvals", None),
     ("limits", None),
