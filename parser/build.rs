@@ -26,6 +26,7 @@ const TABLES: [&str; 4] = ["wrappers", "evaluators", "effects", "read_only"];
 
 /// Tables that are stored whole: name and, where it differs, the folder.
 const STORED: &[(&str, &str)] = &[
+    ("agent", ""),
     ("agents", ""),
     ("caches", ""),
     ("credentials", ""),

@@ -97,7 +97,7 @@ fn rights(flags: &Flags, begun: &Begun) -> Value {
         "session": setup.id, "cwd": setup.cwd, "settings": setup.settings, "setting_sources": setup.setting_sources,
         "mode": setup.mode, "may_bypass": setup.may_bypass, "allowed": setup.allowed, "disallowed": setup.disallowed,
         "directories": setup.directories, "has_host": flags.streams(),
-        "asks": flags.permission_prompt_tool.as_deref() == Some("stdio"), "withheld": KEYS,
+        "asks": flags.streams(), "withheld": KEYS,
     })
 }
 

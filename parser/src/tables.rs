@@ -6,6 +6,8 @@ use crate::json::{Value, stored};
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
+    /// `agent.jsonc`
+    Agent,
     /// `agents.jsonc`
     Agents,
     /// `caches.jsonc`
@@ -58,6 +60,7 @@ pub fn view(table: Table) -> View<'static> {
 
 fn text(table: Table) -> &'static str {
     match table {
+        Table::Agent => stored!("agent"),
         Table::Agents => stored!("agents"),
         Table::Caches => stored!("caches"),
         Table::Credentials => stored!("credentials"),
@@ -105,6 +108,7 @@ mod tests {
     #[test]
     fn what_is_stored_is_what_the_files_say() {
         for (name, text) in [
+            (Table::Agent, include_str!("../../policies/agent.jsonc")),
             (Table::Agents, include_str!("../../policies/agents.jsonc")),
             (Table::Caches, include_str!("../../policies/caches.jsonc")),
             (Table::Credentials, include_str!("../../policies/credentials.jsonc")),

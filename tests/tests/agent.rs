@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use stockade_model_server::{Form, Reply, Server, Turn};
 use stockade_tests::{Place, executable};
 
+#[path = "agent/claims.rs"]
+mod claims;
 #[path = "agent/compaction.rs"]
 mod compaction;
 #[path = "agent/confined.rs"]

@@ -167,7 +167,8 @@ impl Door {
         frame.insert("tool_name".into(), json!(asked.tool));
         frame.insert("tool_input".into(), asked.input.clone());
         frame.insert("permission_suggestions".into(), json!(asked.suggestions));
-        let said = self.host.hooks(event, &asked.tool, Value::Object(frame), None).await;
+        let call = Some(asked.call_id.as_str());
+        let said = self.host.hooks(event, &asked.tool, Value::Object(frame), call).await;
         let mut allows = None;
         for output in said {
             match answered(output) {

@@ -126,7 +126,7 @@ impl Session {
             return Err("the mode `bypassPermissions` needs `--allow-dangerously-skip-permissions` at the start".into());
         }
         let mut state = self.state();
-        if mode == "plan" {
+        if mode == "plan" && state.mode.as_deref() != Some(mode) {
             state.before_plan = state.mode.clone();
         }
         state.mode = Some(mode.to_owned());
@@ -136,9 +136,11 @@ impl Session {
     /// Leaves the mode `plan` for the one before, and returns that.
     pub(crate) fn leave_plan(&self) -> String {
         let mut state = self.state();
-        let before =
-            state.before_plan.take().filter(|it| it != "plan").unwrap_or_else(|| "default".into());
-        state.mode = Some(before.clone());
+        let before = state.before_plan.take();
+        // A mode of the settings is not known here, and stays theirs.
+        let is_theirs = before.is_none() && self.setup.mode.is_none();
+        let before = before.unwrap_or_else(|| "default".into());
+        state.mode = (!is_theirs).then(|| before.clone());
         before
     }
 
@@ -212,19 +214,20 @@ impl Session {
         }
     }
 
-    /// Remembers what a call has read or written.
-    pub(crate) fn learn(&self, path: &str, facts: Facts) {
+    /// Remembers what a call has read or written. Says whether the file was another one before.
+    pub(crate) fn learn(&self, path: &str, facts: Facts) -> bool {
         let mut state = self.state();
         let named = Path::new(&state.cwd).join(path);
-        let ranges = match state.known.get(&facts.path) {
-            Some(before) if before.digest == facts.digest => {
-                [before.ranges.clone(), facts.ranges.clone()].concat()
-            }
+        let before = state.known.get(&facts.path);
+        let changed = before.is_some_and(|before| before.digest != facts.digest);
+        let ranges = match before {
+            Some(before) if !changed => [before.ranges.clone(), facts.ranges.clone()].concat(),
             Some(_) | None => facts.ranges.clone(),
         };
         let facts = Facts { ranges, ..facts };
         state.known.insert(facts.path.clone(), facts.clone());
         state.known.insert(named, facts);
+        changed
     }
 
     /// Has nothing that changes something run for a reason, or again.

@@ -1,5 +1,7 @@
 //! Commands and file tools: the gateway decides them, asks through the host, runs them and tells the result.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 use stockade_files::{Answer as Worked, Content};
 use stockade_model::{Block, Image};
@@ -203,7 +205,8 @@ async fn before(door: &Door, heard: &Heard<'_>) -> Result<Option<Value>, Refused
     }
 }
 
-fn request(door: &Door, valid: &Valid<'_>) -> CommandRequest {
+fn request(door: &Door, heard: &Heard<'_>) -> CommandRequest {
+    let valid = &heard.valid;
     let input = valid.input();
     let flag = |key: &str| input.get(key).and_then(Value::as_bool).unwrap_or_default();
     let is_shell = valid.tool().kind == Kind::Shell;
@@ -241,7 +244,8 @@ fn request(door: &Door, valid: &Valid<'_>) -> CommandRequest {
         report_cwd: is_shell && !background,
         carry_cwd: false,
         call_id: Some(valid.call_id().to_owned()),
-        context: door.session.context(door.host.can_be_asked()),
+        // A question that a hook of the host has answered needs nobody else.
+        context: door.session.context(door.host.can_be_asked() || heard.allows),
     }
 }
 
@@ -265,7 +269,7 @@ async fn once(
     agreed: Option<&Value>,
 ) -> Result<Result<Ran, Value>, Refused> {
     let valid = &heard.valid;
-    let request = request(door, valid);
+    let request = request(door, heard);
     let mut run = door.gateway.run(&request).map_err(|failure| Refused::failure(&failure))?;
     let mut streams = Streams::default();
     let is_shell = valid.tool().kind == Kind::Shell;
@@ -304,7 +308,11 @@ async fn once(
         }
         RunOutcome::Ran(result) => {
             show_hooks(door, &result.decision);
-            Ok(Ok(file(door, valid, &result, &streams)))
+            let (ran, changed) = file(door, valid, &result, &streams);
+            if let Some(path) = changed {
+                tell_change(door, &path).await;
+            }
+            Ok(Ok(ran))
         }
         RunOutcome::Denied(refused) | RunOutcome::NeedsPerson(refused) => {
             show_hooks(door, &refused.decision);
@@ -327,6 +335,13 @@ async fn moved(door: &Door, before: &str) {
         let more = json!({ "old_cwd": before, "new_cwd": now });
         door.event("CwdChanged", "", more).await;
     }
+}
+
+/// Tells hooks that somebody else changed a file that the session had read.
+async fn tell_change(door: &Door, path: &Path) {
+    let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    let more = json!({ "file_path": path.to_string_lossy(), "event": "change" });
+    door.event("FileChanged", &name, more).await;
 }
 
 /// Waits until the gateway has recorded that a run was refused.
@@ -360,7 +375,7 @@ async fn question_of(
             }
             Asked {
                 tool: valid.tool().name.clone(),
-                input: valid.input().clone(),
+                input: input.clone(),
                 call_id: valid.call_id().to_owned(),
                 reason: view.reason.clone(),
                 suggestions: suggestions(view),
@@ -374,9 +389,7 @@ async fn question_of(
         Reply::Deny { message, interrupt } => {
             (Answer::Deny, Answered::Not(Refused::by_host(door, valid, message, interrupt)))
         }
-        Reply::Allow { input: Some(changed), updates }
-            if !is_connection && changed != *valid.input() =>
-        {
+        Reply::Allow { input: Some(changed), updates } if !is_connection && changed != input => {
             door.update(&updates).await;
             (Answer::Withdrawn, Answered::Again(changed))
         }
@@ -443,7 +456,13 @@ fn said(text: &mut String, view: &DecisionView) {
     }
 }
 
-fn file(door: &Door, valid: &Valid<'_>, result: &RunResult, streams: &Streams) -> Ran {
+/// Returns the result of a file tool, and the file that somebody else changed since the session read it.
+fn file(
+    door: &Door,
+    valid: &Valid<'_>,
+    result: &RunResult,
+    streams: &Streams,
+) -> (Ran, Option<PathBuf>) {
     let Ok(answer) = serde_json::from_slice::<Worked>(&streams.stdout) else {
         let how = String::from_utf8_lossy(&streams.stderr);
         let how = how.lines().next_back().unwrap_or("it said nothing");
@@ -451,15 +470,17 @@ fn file(door: &Door, valid: &Valid<'_>, result: &RunResult, streams: &Streams) -
             "The file worker did not answer: {how}{}",
             bash::framed(std::slice::from_ref(&result.footer))
         );
-        return Ran {
-            content: vec![Block::Text(text.clone())],
-            is_error: true,
-            result: json!(text),
-            ends: None,
-        };
+        let content = vec![Block::Text(text.clone())];
+        return (Ran { content, is_error: true, result: json!(text), ends: None }, None);
     };
-    if let (Some(facts), Some(path)) = (answer.facts, path(valid.input())) {
-        door.session.learn(path, facts);
+    let named = path(valid.input());
+    let whole = |path: &str| Path::new(&door.session.cwd()).join(path);
+    let mut changed = named.filter(|_| is_stale(answer.error.as_deref())).map(whole);
+    if let (Some(facts), Some(path)) = (answer.facts, named)
+        && door.session.learn(path, facts)
+        && valid.tool().kind == (Kind::File { writes: false })
+    {
+        changed = Some(whole(path));
     }
     let is_error = answer.error.is_some();
     let mut content: Vec<Block> = match answer.error {
@@ -475,12 +496,13 @@ fn file(door: &Door, valid: &Valid<'_>, result: &RunResult, streams: &Streams) -
     if !more.is_empty() {
         content.push(Block::Text(more.trim_start().to_owned()));
     }
-    Ran {
-        content,
-        is_error,
-        result: answer.result,
-        ends: result.decision.stop.as_deref().map(worded),
-    }
+    let ends = result.decision.stop.as_deref().map(worded);
+    (Ran { content, is_error, result: answer.result, ends }, changed)
+}
+
+/// Says whether a file tool refused a file because somebody else changed it.
+fn is_stale(error: Option<&str>) -> bool {
+    error.is_some_and(|it| it.ends_with(stockade_files::STALE))
 }
 
 fn block(content: Content) -> Block {

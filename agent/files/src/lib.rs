@@ -27,3 +27,4 @@ pub use call::{Answer, Content, Facts, answer, serve};
 pub use error::Error;
 pub use snapshot::{Changed, Snapshots};
 pub use text::visible;
+pub use write::STALE;

@@ -78,14 +78,15 @@ pub(crate) fn present(path: &Path) -> Result<Option<Found>, Error> {
     }
 }
 
+/// How a refusal ends that is about a file that changed since it was read.
+pub const STALE: &str = "changed since it was read. Read it again.";
+
 /// Refuses a file that the session has not read, or that changed since.
 pub(crate) fn is_known(found: &Found, known: Option<&Known>) -> Result<(), Error> {
     let path = found.path.display();
     match known {
         None => refuse(format!("{path} has not been read in this session. Read it first.")),
-        Some(known) if known.digest != digest(&found.bytes) => {
-            refuse(format!("{path} changed since it was read. Read it again."))
-        }
+        Some(known) if known.digest != digest(&found.bytes) => refuse(format!("{path} {STALE}")),
         Some(_) => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ use stockade_turn::{End, Hands as _, Interrupt, Limits, Step, Turn};
 
 use super::compact;
 use super::context;
+use super::display::Display;
 use super::rewind;
 use super::room::Room;
 use super::transcript::Transcript;
@@ -250,6 +251,7 @@ impl Conversation {
         let partial = self.flags.include_partial_messages;
         let (mut raw, mut usage, mut api, mut asked) =
             (Partial::default(), Usage::default(), 0, Instant::now());
+        let display = Display::begin(Arc::clone(&self.door));
         let mut report = |step: Step| match step {
             Step::Asked { .. } => asked = Instant::now(),
             Step::Arrived(event) => {
@@ -268,6 +270,7 @@ impl Conversation {
                 room.tokens = input + cache_write + cache_read + output;
                 transcript.add(Role::Assistant, &answer.message.blocks, None);
                 frames.answer(&answer).into_iter().for_each(&mut *emit);
+                display.shows(&answer);
             }
             Step::Done(done) => {
                 transcript.add(
@@ -289,6 +292,7 @@ impl Conversation {
         let state = (&mut self.ledger, interrupt);
         let (end, turns) =
             turn.run(&mut self.messages, self.door.as_ref(), state, &mut report).await;
+        display.finish(interrupt).await;
         (end, turns, usage, api)
     }
 

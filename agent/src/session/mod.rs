@@ -5,6 +5,7 @@ mod compact;
 mod context;
 mod conversation;
 pub(crate) mod database;
+mod display;
 pub(crate) mod indexed;
 mod opening;
 mod projection;

@@ -4,32 +4,42 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use super::place_of;
+use stockade_parser::json::view::View;
+use stockade_parser::tables::{Table, view};
 use stockade_sandbox::{
     Access, Fallback, FileRule, Files, Limits, Mediation, Network, Program, SandboxSpec,
 };
 use stockade_scene::protections::REQUIRED;
 use stockade_scene::scene::Scene;
 
-/// Directories at the root in which programs and libraries of the system lie (hier(7), and the stores of Nix and Guix).
-const SHOWN: [&str; 8] = ["bin", "gnu", "lib", "lib32", "lib64", "nix", "sbin", "usr"];
-/// Directories at the root that every run has of its own.
-const OWN: [&str; 3] = ["dev", "proc", "sys"];
-/// The list of libraries that the loader reads (ld.so(8)).
-const LOADER: &str = "/etc/ld.so.cache";
-/// Variables that an agent gets: language, terminal, and what its host says about itself. None of them may hold a secret.
-const VARIABLES: [&str; 9] = [
-    "CLAUDE_AGENT_SDK_VERSION",
-    "CLAUDE_CODE_ENTRYPOINT",
-    "CLAUDE_CODE_SDK_READS_SESSION_STATE",
-    "LANG",
-    "LC_ALL",
-    "NO_COLOR",
-    "STOCKADE_MODEL_TRIES",
-    "TERM",
-    "TZ",
-];
+/// What the agent's process sees beside its directory, from `policies/agent.jsonc`.
+#[derive(Debug, Default)]
+struct Known {
+    shown: Vec<&'static str>,
+    own: Vec<&'static str>,
+    files: Vec<&'static str>,
+    variables: Vec<&'static str>,
+}
+
+fn known() -> &'static Known {
+    // A table that cannot be read shows nothing, so that nothing starts; a test reads it.
+    static KNOWN: LazyLock<Known> = LazyLock::new(|| read().unwrap_or_default());
+    &KNOWN
+}
+
+fn read() -> Option<Known> {
+    let table = view(Table::Agent).members()?;
+    let texts = |key: &str| table.get(key).and_then(View::texts);
+    Some(Known {
+        shown: texts("shown")?,
+        own: texts("own")?,
+        files: texts("files")?,
+        variables: texts("variables")?,
+    })
+}
 
 /// The setting that decides whether the agent's own process is confined.
 const CONFINE: &str = "agent.confine";
@@ -37,14 +47,21 @@ const CONFINE: &str = "agent.confine";
 /// Returns where the settings of a scene say that the agent runs unconfined: key, value, file and line.
 #[must_use]
 pub fn unconfined_by(scene: &Scene) -> Option<String> {
-    let (value, origin) = scene.snapshot.rules.settings().values.get(CONFINE)?;
+    unconfined_in(&scene.snapshot.rules)
+}
+
+/// Returns the same of rules.
+#[must_use]
+pub fn unconfined_in(rules: &stockade_policy::Rules) -> Option<String> {
+    let (value, origin) = rules.settings().values.get(CONFINE)?;
     (value.boolean() == Some(false)).then(|| place_of("false", origin))
 }
 
 /// Returns the variables that an agent gets of those of this process.
 #[must_use]
 pub fn variables() -> Vec<(OsString, OsString)> {
-    let found = VARIABLES.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+    let found = known().variables.iter();
+    let found = found.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
     found.collect()
 }
 
@@ -62,9 +79,8 @@ pub fn plan(
     let program = executable.canonicalize()?;
     let mut rules = hidden()?;
     let mut add = |path: &Path, access| rules.push(rule(path.to_path_buf(), access));
-    if Path::new(LOADER).exists() {
-        add(Path::new(LOADER), Access::Read);
-    }
+    let files = known().files.iter().map(Path::new);
+    files.filter(|file| file.exists()).for_each(|file| add(file, Access::Read));
     add(&program, Access::Read);
     add(place, Access::Write);
     Ok(SandboxSpec {
@@ -91,10 +107,30 @@ fn hidden() -> io::Result<Vec<FileRule>> {
         let entry = entry?;
         let name = entry.file_name();
         // A link leads to what has a rule of its own.
-        let is_own = entry.file_type()?.is_symlink() || OWN.iter().any(|own| name == **own);
-        if !is_own && !SHOWN.iter().any(|shown| name == **shown) {
+        let is_own = entry.file_type()?.is_symlink() || known().own.iter().any(|own| name == **own);
+        if !is_own && !known().shown.iter().any(|shown| name == **shown) {
             rules.push(rule(entry.path(), Access::None));
         }
     }
     Ok(rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read_and_what_it_does_not_show_is_hidden() {
+        let known = read().expect("a table");
+        assert!(known.shown.contains(&"usr") && known.files == ["/etc/ld.so.cache"]);
+        assert_eq!(known.own, ["dev", "proc", "sys"]);
+        assert!(known.variables.iter().all(|it| !it.contains("KEY") && !it.contains("TOKEN")));
+        let hidden = hidden().expect("the root");
+        let is_hidden = |path: &str| hidden.iter().any(|it| it.path == Path::new(path));
+        for path in ["/etc", "/home", "/root", "/tmp", "/var", "/run"] {
+            let is_there = Path::new(path).is_dir() && !Path::new(path).is_symlink();
+            assert_eq!(is_hidden(path), is_there, "{path}");
+        }
+        assert!(!is_hidden("/usr") && !is_hidden("/proc"));
+    }
 }

@@ -4,10 +4,12 @@
 //! The agent is two processes. The keeper reads files and variables and holds the key of the model. The agent proper runs
 //! confined to a directory with five files: what it begins with, and the sockets of gateway, model, session and databases.
 
+mod between;
+pub(crate) mod stand;
+
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io::Write as _;
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -170,15 +172,17 @@ impl Session {
         let address = Address::of(&path).map_err(unusable)?;
         let listener = UnixListener::bind(address.path()).map_err(unusable)?;
         let confines = self.confines(&rights)?;
+        let (streams, carried) = between::streams(rights.host()).map_err(unusable)?;
         let serving = rights::serve(listener, rights, gateway.to_path_buf());
         let signals = Signals::new()?;
         let code = tokio::select! {
             code = async { match confines {
-                true => self.confined(&place.0, signals).await,
-                false => self.unconfined(&place.0, signals).await,
+                true => self.confined(&place.0, streams, signals).await,
+                false => self.unconfined(&place.0, streams, signals).await,
             } } => code?,
             () = serving => return Err(failed("its gateway cannot be reached")),
         };
+        carried.finish().await;
         drop(keeper.stdin.take());
         let _ = keeper.wait().await; // the session is over, however its keeper ends
         Ok(code)
@@ -240,14 +244,18 @@ impl Session {
         environment
     }
 
-    async fn confined(&self, place: &Path, mut signals: Signals) -> Result<ExitCode, Failure> {
+    async fn confined(
+        &self,
+        place: &Path,
+        stdio: sandbox::Stdio,
+        mut signals: Signals,
+    ) -> Result<ExitCode, Failure> {
         let name = OsString::from(BESIDE);
         let argv = std::iter::once(name).chain(self.arguments.iter().map(OsString::from));
         let (argv, environment) = (argv.collect(), self.environment(place));
         let spec = plan::agent::plan(&self.beside, argv, environment, place)
             .map_err(|error| failed(&error.to_string()))?;
         let launcher = std::env::current_exe().map_err(|error| failed(&error.to_string()))?;
-        let stdio = own_streams().map_err(|error| failed(&error.to_string()))?;
         let started =
             tokio::task::spawn_blocking(move || sandbox::spawn(&launcher, &spec, stdio)).await;
         let started = started.map_err(|error| failed(&error.to_string()))?;
@@ -271,13 +279,21 @@ impl Session {
         clippy::disallowed_methods,
         reason = "the executable of the agent, which has no rights of the gateway"
     )]
-    async fn unconfined(&self, place: &Path, mut signals: Signals) -> Result<ExitCode, Failure> {
+    async fn unconfined(
+        &self,
+        place: &Path,
+        stdio: sandbox::Stdio,
+        mut signals: Signals,
+    ) -> Result<ExitCode, Failure> {
         let mut command = tokio::process::Command::new(&self.beside);
         command.args(&self.arguments).current_dir(place).env_clear();
         command.envs(self.environment(place)).kill_on_drop(true);
+        command.stdin(stdio.stdin).stdout(stdio.stdout).stderr(stdio.stderr);
         let mut child = command
             .spawn()
             .map_err(|error| failed(&format!("{}: {error}", self.beside.display())))?;
+        // It holds copies of the streams, which end with the agent's.
+        drop(command);
         loop {
             let number = tokio::select! {
                 ended = child.wait() => {
@@ -323,14 +339,6 @@ impl Signals {
         };
         kind.as_raw_value()
     }
-}
-
-fn own_streams() -> std::io::Result<sandbox::Stdio> {
-    Ok(sandbox::Stdio {
-        stdin: std::io::stdin().as_fd().try_clone_to_owned()?,
-        stdout: std::io::stdout().as_fd().try_clone_to_owned()?,
-        stderr: std::io::stderr().as_fd().try_clone_to_owned()?,
-    })
 }
 
 /// Returns the status of a process that ended so, as shells tell it.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use stockade_sandbox::{Enforced, Host, Probe, Protection, State};
 
 use self::between::Level;
+use super::agent::stand::{self, Lacking};
 use super::{args, failure, policy};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -45,8 +46,14 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
             cause.fix.clone(),
         )
     });
+    let stand = policy::of_agent(&options.common);
+    let stand = stand.map_err(|failure| Lacking { cause: failure.message, fix: failure.help });
+    let stand = stand.and_then(|(places, place)| stand::stand(&places, place.as_deref()));
     let text = if options.common.json {
         let mut told = object(&host, level, &lacking, took);
+        if let Some(members) = told.as_object_mut() {
+            members.insert("agent".into(), agent_object(&stand));
+        }
         if let (Some(members), Some(cause)) = (told.as_object_mut(), &cause) {
             members.insert("cause".into(), json!(cause.text));
             members.insert("fix".into(), json!(cause.fix));
@@ -57,7 +64,7 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
             || "ready: this machine enforces all required protections\n\n".to_owned(),
             |cause| format!("not ready: {}\n  fix: {}\n\n", cause.text, cause.fix),
         );
-        format!("{first}{}", report(&host, level, took))
+        format!("{first}{}\n\n{}", report(&host, level, took), agent_lines(&stand))
     };
     failure::print(&text).map_err(failure::unwritable)?;
     Ok(failure.map_or(ExitCode::SUCCESS, |failure| failure::fail(&failure).into()))
@@ -122,6 +129,25 @@ fn report(host: &Host, level: Level, took: Duration) -> String {
     }
     lines.extend([String::new(), format!("tried in {} ms", took.as_millis())]);
     lines.join("\n")
+}
+
+/// What is said of stockade's own agent.
+fn agent_lines(stand: &Result<String, Lacking>) -> String {
+    match stand {
+        Ok(path) => format!("stockade agent\n  ready      {}", words::one_line(path)),
+        Err(Lacking { cause, fix }) => format!(
+            "stockade agent\n  not ready  {}\n    fix: {}",
+            words::one_line(cause),
+            words::one_line(fix)
+        ),
+    }
+}
+
+fn agent_object(stand: &Result<String, Lacking>) -> Value {
+    match stand {
+        Ok(path) => json!({ "ready": true, "detail": path, "fix": "" }),
+        Err(Lacking { cause, fix }) => json!({ "ready": false, "detail": cause, "fix": fix }),
+    }
 }
 
 fn protection_line(enforced: &Enforced, protection: Protection) -> String {

@@ -72,6 +72,14 @@ pub(super) fn turns_the_sandbox_off(common: &Common) -> bool {
     snapshot.is_ok_and(|snapshot| !snapshot.rules.settings().sandbox.enabled)
 }
 
+/// Returns where the settings say that the agent runs without a sandbox, with the places of the state.
+pub(super) fn of_agent(common: &Common) -> Result<(Places, Option<String>), Failure> {
+    let court = Court::new(common)?;
+    let snapshot = settings::read(&court.sources())?;
+    let place = crate::plan::agent::unconfined_in(&snapshot.rules);
+    Ok((court.places, place))
+}
+
 /// Inputs for judging calls without a log: nothing of this runs or records anything.
 struct Court {
     call: context::Call,

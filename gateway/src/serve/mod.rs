@@ -4,6 +4,7 @@ mod connection;
 pub(crate) mod hook;
 pub(crate) mod machine;
 pub(crate) mod rights;
+pub(crate) mod said;
 pub(crate) mod shell;
 pub(crate) mod socket;
 mod subscribed;

@@ -3,15 +3,17 @@
 //!
 //! Each request passes through [`Rights::narrow`]: session, settings, directories and variables are those of the
 //! beginning. Where a host drives the agent, the rules, directories and modes that the host chose later are added, as far
-//! as the beginning left them open.
+//! as the beginning left them open, and the host's answers to questions count: those that [`Said`] heard, and no others.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
@@ -21,12 +23,19 @@ use stockade_base::sockets::Address;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
 use crate::protocol::tasks::{TaskAct, TaskRequest};
-use crate::protocol::types::{Answer, CheckRequest, CommandRequest, Context, EventRequest};
+use crate::protocol::types::{
+    Answer, CheckRequest, CommandRequest, CommandText, Context, EventRequest, Question,
+};
+use crate::serve::said::{Asked, Said};
 
 /// Modes that allow no more than any other mode.
 const NARROW: [&str; 2] = ["plan", "dontAsk"];
-/// Lists of rules that a host may add to.
-const RULES: [&str; 3] = ["allow", "ask", "deny"];
+/// Lists of rules that an agent may add to: they make nothing wider.
+const RULES: [&str; 2] = ["ask", "deny"];
+/// How messages of the gateway begin that are neither questions nor answers.
+const NOTICE: &[u8] = br#"{"jsonrpc":"2.0","method":"#;
+/// Counts the connections of agents.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
 /// The requests that one agent may make, as its keeper found it out before the agent began.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -42,13 +51,68 @@ pub(crate) struct Rights {
     directories: Vec<String>,
     /// A program drives the agent, and may choose rules, directories and modes.
     has_host: bool,
-    /// True if that program answers questions.
+    /// True if that program can be asked.
     asks: bool,
     /// Variables that neither the agent nor a command gets.
     withheld: Vec<String>,
     /// Variables for commands.
     #[serde(skip)]
     environment: Vec<(String, String)>,
+    /// What the host said since.
+    #[serde(skip)]
+    said: Said,
+}
+
+/// A run that an agent asked for: its call, tool and input.
+#[derive(Debug, Clone)]
+struct Call {
+    id: String,
+    tool: Option<String>,
+    input: Value,
+}
+
+/// What is known of one connection of an agent.
+#[derive(Debug, Default)]
+struct Open {
+    number: u64,
+    /// By the identity of the request, of which none serves twice.
+    runs: HashMap<String, Call>,
+    questions: HashMap<Id, Asked>,
+}
+
+impl Call {
+    fn of(request: &CommandRequest) -> Call {
+        let (tool, input) = match &request.command {
+            CommandText::Shell(text) => {
+                let out = request.unsandboxed;
+                (None, json!({ "command": text, "dangerouslyDisableSandbox": out }))
+            }
+            CommandText::Words(words) => (None, json!({ "command": words })),
+            CommandText::Tool(call) => (Some(call.name.clone()), call.input.clone()),
+        };
+        Call { id: request.call_id.clone().unwrap_or_default(), tool, input }
+    }
+
+    /// Returns what a question of the gateway is about.
+    fn asked(&self, run: (u64, String), question: &Question) -> Asked {
+        if let Some(connection) = &question.connection {
+            let input = json!({ "host": connection.host, "port": connection.port });
+            let tool = Some("SandboxNetworkAccess".to_owned());
+            let (call, sent) = (self.id.clone(), input.clone());
+            return Asked { run, call, tool, sent, input, by_rule: false };
+        }
+        let view = &question.decision;
+        let changed = Some(view.input.clone()).filter(Value::is_object);
+        let mut input = changed.unwrap_or_else(|| self.input.clone());
+        if let (None, Some(fields)) = (&self.tool, input.as_object_mut()) {
+            // A hook may change the text; it does not take back that the command runs unconfined.
+            let out = self.input.get("dangerouslyDisableSandbox").cloned();
+            fields.extend(out.map(|out| ("dangerouslyDisableSandbox".to_owned(), out)));
+        }
+        let by_rule = view.rules.iter().any(|rule| rule.effect == "ask");
+        let (call, tool, sent) = (self.id.clone(), self.tool.clone(), self.input.clone());
+        Asked { run, call, tool, sent, input, by_rule }
+    }
 }
 
 fn refused(message: &str) -> Failure {
@@ -84,7 +148,13 @@ impl Rights {
     pub(crate) fn with(mut self, mut environment: Vec<(String, String)>) -> Rights {
         environment.retain(|(name, _)| !self.withheld.contains(name));
         self.environment = environment;
+        self.said.begin(self.mode.as_deref());
         self
+    }
+
+    /// Returns what remembers the words of the host; none where no host drives the agent.
+    pub(crate) fn host(&self) -> Option<Said> {
+        self.has_host.then(|| self.said.clone())
     }
 
     /// Returns the directory in which the agent began.
@@ -99,7 +169,7 @@ impl Rights {
         context.mode = self.mode(asked.mode.as_deref())?;
         context.disallowed_tools.extend(asked.disallowed_tools.iter().cloned());
         if self.has_host {
-            context.additional_directories.clone_from(&asked.additional_directories);
+            context.additional_directories = self.directories(&asked.additional_directories)?;
         }
         let of_host = asked.settings.iter().filter(|it| !self.settings.contains(it));
         for text in of_host {
@@ -108,35 +178,111 @@ impl Rights {
         Ok(context)
     }
 
+    /// Returns the mode of a request: that of the beginning, or the one that the host set last. An agent may be stricter.
     fn mode(&self, asked: Option<&str>) -> Result<Option<String>, Failure> {
-        let Some(mode) = asked else { return Ok(self.mode.clone()) };
-        let is_open = match mode {
-            "bypassPermissions" => self.may_bypass,
-            _ => self.has_host || self.mode.as_deref() == Some(mode) || NARROW.contains(&mode),
-        };
-        match is_open {
-            true => Ok(Some(mode.to_owned())),
+        let now = if self.has_host { self.said.mode() } else { self.mode.clone() };
+        let Some(mode) = asked else { return Ok(now) };
+        if NARROW.contains(&mode) {
+            return Ok(Some(mode.to_owned()));
+        }
+        let is_said = self.has_host && self.said.knows_mode(mode);
+        let is_back = mode == "default" && now.as_deref() == Some("plan");
+        let is_open = mode != "bypassPermissions" || self.may_bypass;
+        match is_open && (is_said || is_back || self.mode.as_deref() == Some(mode)) {
+            true => Ok(now.filter(|now| self.may_bypass || now != "bypassPermissions")),
             false => Err(refused(&format!("the mode `{}`", mode.escape_debug()))),
         }
     }
 
-    /// Returns the rules of a settings text of the host, and nothing else of it.
+    /// Returns those of an agent's directories that count: those of the beginning, and those that the host added.
+    fn directories(&self, asked: &[String]) -> Result<Vec<String>, Failure> {
+        let mut kept = Vec::new();
+        for directory in asked {
+            match self.said.directory(directory) {
+                _ if self.directories.contains(directory) => kept.push(directory.clone()),
+                Some(true) => kept.push(directory.clone()),
+                Some(false) => {}
+                None => {
+                    return Err(refused(&format!("the directory `{}`", directory.escape_debug())));
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Returns the rules of a settings text of the host, and nothing else of it. An allow rule counts if the host gave it.
     fn rules(&self, text: &str) -> Result<String, Failure> {
         let value: Value =
             serde_json::from_str(text).map_err(|_| refused("settings that are not JSON"))?;
         let mut kept = Map::new();
         let lists = value.get("permissions").and_then(Value::as_object).into_iter().flatten();
         for (name, list) in lists {
-            if !RULES.contains(&name.as_str()) || (name == "allow" && !self.has_host) {
-                return Err(refused(&format!("the rules `{}`", name.escape_debug())));
-            }
-            kept.insert(name.clone(), list.clone());
+            let list = match name.as_str() {
+                "allow" => self.allowed(list)?,
+                other if RULES.contains(&other) => list.clone(),
+                other => return Err(refused(&format!("the rules `{}`", other.escape_debug()))),
+            };
+            kept.insert(name.clone(), list);
         }
-        Ok(serde_json::json!({ "permissions": kept }).to_string())
+        Ok(json!({ "permissions": kept }).to_string())
+    }
+
+    fn allowed(&self, list: &Value) -> Result<Value, Failure> {
+        let mut kept = Vec::new();
+        for rule in list.as_array().into_iter().flatten() {
+            let text = rule.as_str().unwrap_or_default();
+            match self.said.rule(text).filter(|_| self.has_host) {
+                Some(true) => kept.push(rule.clone()),
+                Some(false) => {}
+                None => {
+                    return Err(refused(&format!("the allow rule `{}`", text.escape_debug())));
+                }
+            }
+        }
+        Ok(kept.into())
+    }
+
+    /// Remembers what the gateway asks about, and which runs have ended. Its other lines are many, and pass unread.
+    fn told(&self, line: &[u8], open: &Mutex<Open>) {
+        if line.starts_with(NOTICE) {
+            return;
+        }
+        let Ok(frame) = frames::decode(line) else { return };
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        match frame {
+            Frame::Request { id, method, params } if method == "question" => {
+                let run = params.get("run").cloned().unwrap_or_default();
+                let question = params.get("question").cloned();
+                let question = question.and_then(|it| typed::<Question>(it).ok());
+                if let (Some(question), Some(call)) = (question, open.runs.get(&run.to_string())) {
+                    let asked = call.asked((open.number, run.to_string()), &question);
+                    open.questions.insert(id, asked);
+                }
+            }
+            // One that goes on in the background still asks for hosts.
+            Frame::Answer { id: Some(id), .. } => {
+                if let Some(call) = open.runs.get_mut(&id.value().to_string()) {
+                    call.input = Value::Null;
+                }
+            }
+            Frame::Request { .. } | Frame::Notification { .. } | Frame::Answer { .. } => {}
+        }
+    }
+
+    /// Returns an answer to a question as far as the agent may give it. A yes is one that the host gave.
+    fn answer(&self, id: Option<&Id>, answer: Value, open: &Mutex<Open>) -> Value {
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = id.and_then(|id| open.questions.remove(id));
+        let answer = match for_one_call(answer) {
+            Answer::Once if !asked.is_some_and(|asked| self.said.agrees(&asked)) => Answer::Deny,
+            answer => answer,
+        };
+        // Null is not an answer, which runs nothing.
+        serde_json::to_value(answer).unwrap_or_default()
     }
 
     /// Returns the line for the gateway, or the answer to the agent.
-    fn line(&self, line: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
+    fn line(&self, line: &[u8], open: &Mutex<Open>) -> Result<Vec<u8>, Vec<u8>> {
         let refuse = |id: Option<Id>, error: RpcError| {
             frames::encode(&Frame::Answer { id, result: Err(error) })
         };
@@ -146,10 +292,22 @@ impl Rights {
                     Ok(params) => params,
                     Err(error) => return Err(refuse(Some(id), error)),
                 };
+                if method == "run"
+                    && let Ok(asked) = typed::<CommandRequest>(params.clone())
+                {
+                    let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+                    let run = id.value().to_string();
+                    if open.runs.contains_key(&run) {
+                        let failure = refused("an identity that another run had");
+                        return Err(refuse(Some(id), RpcError::failure(&failure)));
+                    }
+                    open.runs.insert(run, Call::of(&asked));
+                }
                 Ok(frames::encode(&Frame::Request { id, method, params }))
             }
             Ok(Frame::Answer { id, result }) => {
-                Ok(frames::encode(&Frame::Answer { id, result: result.map(for_one_call) }))
+                let result = result.map(|answer| self.answer(id.as_ref(), answer, open));
+                Ok(frames::encode(&Frame::Answer { id, result }))
             }
             Ok(frame @ Frame::Notification { .. }) => Ok(frames::encode(&frame)),
             Err(error) => Err(refuse(None, error)),
@@ -196,8 +354,8 @@ impl Rights {
 
 /// Returns an answer to a question as far as an agent may give it: a rule that outlives the call is a person's to give, so
 /// such a yes is a no.
-fn for_one_call(answer: Value) -> Value {
-    let kept = match serde_json::from_value::<Answer>(answer) {
+fn for_one_call(answer: Value) -> Answer {
+    match serde_json::from_value::<Answer>(answer) {
         Ok(answer @ (Answer::Once | Answer::Deny | Answer::DenyWith(_) | Answer::Withdrawn)) => {
             answer
         }
@@ -205,9 +363,7 @@ fn for_one_call(answer: Value) -> Value {
             Answer::Deny
         }
         Err(_) => Answer::Withdrawn,
-    };
-    // Null is not an answer, which runs nothing.
-    serde_json::to_value(kept).unwrap_or_default()
+    }
 }
 
 fn typed<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
@@ -244,11 +400,14 @@ async fn carry(agent: UnixStream, rights: Arc<Rights>, gateway: PathBuf) {
     let (from_gateway, mut to_gateway) = gateway.into_split();
     let (telling, mut told) = mpsc::channel::<Vec<u8>>(16);
     let refusals = telling.clone();
+    let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    let open = Arc::new(Mutex::new(Open { number, ..Open::default() }));
+    let (heard, of_gateway) = (Arc::clone(&open), Arc::clone(&rights));
     let up = async move {
         let mut lines = BufReader::with_capacity(64 << 10, from_agent);
         // A line that is cut or too long ends the connection.
         while let Ok(Some(line)) = frames::next_line(&mut lines).await {
-            let sent = match rights.line(&line) {
+            let sent = match rights.line(&line, &open) {
                 Ok(line) => to_gateway.write_all(&line).await.is_ok(),
                 Err(refusal) => refusals.send(refusal).await.is_ok(),
             };
@@ -260,6 +419,7 @@ async fn carry(agent: UnixStream, rights: Arc<Rights>, gateway: PathBuf) {
     let down = async move {
         let mut lines = BufReader::with_capacity(64 << 10, from_gateway);
         while let Ok(Some(mut line)) = frames::next_line(&mut lines).await {
+            of_gateway.told(&line, &heard);
             line.push(b'\n');
             if telling.send(line).await.is_err() {
                 return;
@@ -281,145 +441,4 @@ async fn carry(agent: UnixStream, rights: Arc<Rights>, gateway: PathBuf) {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn rights(has_host: bool) -> Rights {
-        Rights {
-            session: "s".into(),
-            cwd: "/p".into(),
-            settings: vec!["{}".into()],
-            mode: Some("default".into()),
-            disallowed: vec!["Edit".into()],
-            directories: vec!["/d".into()],
-            has_host,
-            environment: vec![("PATH".into(), "/bin".into())],
-            ..Rights::default()
-        }
-    }
-
-    /// Everything that an agent could ask for.
-    fn greedy() -> Context {
-        Context {
-            settings: vec!["{}".into()],
-            setting_sources: Some(Vec::new()),
-            mode: Some("default".into()),
-            allowed_tools: vec!["Bash".into()],
-            import: vec!["claude-code".into()],
-            additional_directories: vec!["/".into()],
-            project: Some("/other".into()),
-            session_directory: Some("/other".into()),
-            profile: Some("x".into()),
-            session: Some("other".into()),
-            hook_session: Some("other".into()),
-            hook_question: Some("1".into()),
-            interactive: true,
-            environment: vec![("PATH".into(), "/evil".into())],
-            door: "run".into(),
-            agent: Some("nobody".into()),
-            disallowed_tools: vec!["Write".into()],
-        }
-    }
-
-    #[test]
-    fn i8_whatever_an_agent_says_its_rights_are_those_of_its_beginning() {
-        let mut expected = rights(false).context();
-        expected.disallowed_tools.push("Write".into());
-        assert_eq!(rights(false).narrow(&greedy()), Ok(expected.clone()));
-        expected.additional_directories = vec!["/".into()];
-        assert_eq!(rights(true).narrow(&greedy()), Ok(expected));
-    }
-
-    #[test]
-    fn an_agent_answers_no_question_closes_no_session_reads_no_records_and_opens_no_port() {
-        let asked = |method: &str, params: Value| rights(true).params(method, params);
-        for (method, params) in [
-            ("approval", json!({ "act": "list" })),
-            ("answered", json!({ "question_id": "a", "answer": "once" })),
-            ("session", json!({ "act": "close", "session": "s" })),
-            ("subscribe", json!({ "from": 0 })),
-            ("task", json!({ "act": "open", "task_id": "x" })),
-        ] {
-            assert!(asked(method, params).is_err(), "{method}");
-        }
-        let tasks = asked("task", json!({ "act": "list", "session": "other" }));
-        assert_eq!(tasks, Ok(json!({ "act": "list", "session": "s" })));
-    }
-
-    #[test]
-    fn an_agent_gives_no_rule_that_outlives_a_call() {
-        let passed = |answer: Value| {
-            let frame = Frame::Answer { id: Some(Id::Number(1)), result: Ok(answer) };
-            let line = frames::encode(&frame);
-            let line = rights(true).line(line.strip_suffix(b"\n").unwrap_or(&line)).unwrap();
-            serde_json::from_slice::<Value>(&line).unwrap()["result"].clone()
-        };
-        for kept in [json!("once"), json!("deny"), json!({ "deny_with": "no" }), json!("withdrawn")]
-        {
-            assert_eq!(passed(kept.clone()), kept);
-        }
-        for rule in [json!("session"), json!("always"), json!({ "always_rule": "Bash(:*)" })] {
-            assert_eq!(passed(rule), json!("deny"));
-        }
-        for wrong in [json!(null), json!(true), json!({ "always": 1 })] {
-            assert_eq!(passed(wrong), json!("withdrawn"));
-        }
-    }
-
-    #[test]
-    fn modes_do_not_widen_without_a_host() {
-        let open = |rights: Rights, mode: &str| rights.mode(Some(mode)).is_ok();
-        let modes = ["default", "plan", "dontAsk", "acceptEdits", "auto", "bypassPermissions"];
-        let alone = modes.map(|mode| open(rights(false), mode));
-        assert_eq!(alone, [true, true, true, false, false, false]);
-        assert_eq!(
-            modes.map(|mode| open(rights(true), mode)),
-            [true, true, true, true, true, false]
-        );
-        assert!(open(Rights { may_bypass: true, ..rights(false) }, "bypassPermissions"));
-    }
-
-    #[test]
-    fn a_host_adds_rules_and_nothing_else() {
-        let text = json!({ "permissions": { "allow": ["Bash(make)"], "deny": ["Read(x)"] }, "sandbox": { "enabled": false } });
-        let kept =
-            json!({ "permissions": { "allow": ["Bash(make)"], "deny": ["Read(x)"] } }).to_string();
-        assert_eq!(rights(true).rules(&text.to_string()), Ok(kept));
-        assert!(rights(false).rules(&text.to_string()).is_err());
-        assert!(rights(false).rules(r#"{"permissions":{"deny":["Bash"]}}"#).is_ok());
-        assert!(
-            rights(true).rules(r#"{"permissions":{"defaultMode":"bypassPermissions"}}"#).is_err()
-        );
-        assert!(rights(true).rules("/a/file").is_err());
-    }
-
-    #[test]
-    fn each_request_is_narrowed_and_no_other_method_passes() {
-        let line = |method: &str, params: Value| {
-            frames::encode(&Frame::Request { id: Id::Number(1), method: method.into(), params })
-        };
-        let passed = |method: &str, params: Value| {
-            let line = line(method, params);
-            let passed = rights(false).line(line.strip_suffix(b"\n").unwrap_or(&line)).ok()?;
-            Some(serde_json::from_slice::<Value>(&passed).unwrap()["params"].clone())
-        };
-        let check = CheckRequest {
-            context: greedy(),
-            case: Some(Default::default()),
-            ..Default::default()
-        };
-        let told = EventRequest { context: greedy(), ..Default::default() };
-        for (method, params) in [("check", value(&check)), ("tell", value(&told))] {
-            let passed = passed(method, params.unwrap()).unwrap();
-            assert_eq!(passed["context"]["session"], "s", "{method}");
-            assert_eq!(passed["case"], Value::Null);
-        }
-        assert_eq!(
-            passed("task", json!({ "session": "other", "act": "list" })).unwrap()["session"],
-            "s"
-        );
-        assert_eq!(passed("anything", json!({})), None);
-    }
-}
+mod tests;

@@ -10,6 +10,8 @@ use crate::merged::Rules;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 /// The same where a person waits for the model.
 const PROMPT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same where a text is shown meanwhile.
+const DISPLAY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An event at which hooks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +64,8 @@ pub enum HookEvent {
     PreModelSwitch,
     /// The session asks another model.
     PostModelSwitch,
+    /// A text of the model is shown.
+    MessageDisplay,
 }
 
 /// Meaning of exit status 2 of a hook at an event.
@@ -76,7 +80,7 @@ pub enum Blocking {
 }
 
 /// Each event with its name in settings.
-const NAMES: [(HookEvent, &str); 24] = [
+const NAMES: [(HookEvent, &str); 25] = [
     (HookEvent::PreToolUse, "PreToolUse"),
     (HookEvent::PostToolUse, "PostToolUse"),
     (HookEvent::PostToolUseFailure, "PostToolUseFailure"),
@@ -101,6 +105,7 @@ const NAMES: [(HookEvent, &str); 24] = [
     (HookEvent::Setup, "Setup"),
     (HookEvent::PreModelSwitch, "PreModelSwitch"),
     (HookEvent::PostModelSwitch, "PostModelSwitch"),
+    (HookEvent::MessageDisplay, "MessageDisplay"),
 ];
 
 /// One configured handler.
@@ -165,6 +170,11 @@ pub struct Condition {
 }
 
 impl HookEvent {
+    /// Returns all events with their names.
+    pub fn all() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(_, name)| *name)
+    }
+
     /// Returns the event with this name.
     pub fn named(name: &str) -> Option<HookEvent> {
         NAMES.iter().find(|(_, known)| *known == name).map(|(event, _)| *event)
@@ -206,7 +216,8 @@ impl HookEvent {
             | HookEvent::InstructionsLoaded
             | HookEvent::Setup
             | HookEvent::PreModelSwitch
-            | HookEvent::PostModelSwitch => false,
+            | HookEvent::PostModelSwitch
+            | HookEvent::MessageDisplay => false,
         }
     }
 
@@ -236,7 +247,8 @@ impl HookEvent {
             | HookEvent::Notification
             | HookEvent::DirectoryAdded
             | HookEvent::InstructionsLoaded
-            | HookEvent::PostModelSwitch => Blocking::Nothing,
+            | HookEvent::PostModelSwitch
+            | HookEvent::MessageDisplay => Blocking::Nothing,
         }
     }
 
@@ -266,7 +278,8 @@ impl HookEvent {
             | HookEvent::DirectoryAdded
             | HookEvent::InstructionsLoaded
             | HookEvent::Setup
-            | HookEvent::PostModelSwitch => false,
+            | HookEvent::PostModelSwitch
+            | HookEvent::MessageDisplay => false,
         }
     }
 
@@ -281,6 +294,7 @@ impl Hook {
     pub fn time_limit(&self) -> Duration {
         self.timeout.unwrap_or(match self.event {
             HookEvent::UserPromptSubmit => PROMPT_TIMEOUT,
+            HookEvent::MessageDisplay => DISPLAY_TIMEOUT,
             _ => DEFAULT_TIMEOUT,
         })
     }

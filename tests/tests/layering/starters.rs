@@ -11,6 +11,7 @@ const CONFINED: &[&str] = &[
     "gateway/monitor/src/run/launchers.rs",
     "gateway/monitor/src/prefork.rs",
     "gateway/src/cli/agent.rs",
+    "gateway/src/cli/agent/stand.rs",
     "gateway/src/cli/mod.rs",
 ];
 
@@ -23,6 +24,7 @@ const OTHERS: &[&str] = &[
     "gateway/hooks/src/process.rs",
     "gateway/hooks/src/reaper.rs",
     "gateway/src/cli/agent.rs",
+    "gateway/src/cli/agent/stand.rs",
     "gateway/src/cli/doctor/agent.rs",
     "gateway/src/cli/doctor/system.rs",
     "gateway/src/cli/serve.rs",

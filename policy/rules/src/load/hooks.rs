@@ -12,7 +12,7 @@ use crate::settings::{Settings, Severity, until_trusted};
 use crate::spelling::close;
 
 /// Events of the reference at which nothing of ours runs.
-const OTHER_EVENTS: [&str; 10] = [
+const OTHER_EVENTS: [&str; 9] = [
     "UserPromptExpansion",
     "SubagentStart",
     "SubagentStop",
@@ -21,7 +21,6 @@ const OTHER_EVENTS: [&str; 10] = [
     "WorktreeRemove",
     "Elicitation",
     "ElicitationResult",
-    "MessageDisplay",
     "PreSkillShellCommand",
 ];
 
@@ -244,4 +243,25 @@ fn is_plain(matcher: &str) -> bool {
     matcher.is_empty()
         || matcher == "*"
         || matcher.chars().all(|c| c.is_ascii_alphanumeric() || "_- ,|".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_names_each_event_and_says_which_never_run() {
+        let guide = include_str!("../../../../docs/guide/hooks.md");
+        let (tables, rest) = guide.split_once("No hook of these runs").expect("both lists");
+        let list = rest.split_once("\n\n").expect("an end").0;
+        for name in HookEvent::all() {
+            assert!(
+                tables.contains(&format!("`{name}`")) && !list.contains(&format!("`{name}`")),
+                "{name}"
+            );
+        }
+        for name in OTHER_EVENTS {
+            assert!(list.contains(&format!("`{name}`")), "{name}");
+        }
+    }
 }
