@@ -48,7 +48,7 @@ def run(name, command, call, says=None, context={}):
         elif frame.get("id") == count and "method" not in frame:
             return tell({"type": "ended", "name": name, "told": json.dumps(frame)[:400]})
 
-put({"id": 0, "method": "hello", "params": {"protocol": PROTOCOL, "version": "x"}})
+put({"id": 0, "method": "hello", "params": {"protocol": PROTOCOL, "version": "RELEASE"}})
 lines.readline()
 run("claimed", "touch claimed", "a", "once")
 ask(1, "echo harmless", "b")
@@ -84,6 +84,7 @@ fn i4_an_agent_that_was_taken_over_widens_nothing_on_its_own_word() {
     let taken = TAKEN
         .replace("/ELSEWHERE", &elsewhere.display().to_string())
         .replace("PROTOCOL", "1")
+        .replace("RELEASE", env!("CARGO_PKG_VERSION"))
         .replace("CONTEXT", &format!("'{context}'"));
     let (own, agent) = (place.root.join("bin/stockade"), place.root.join("bin/stockade-agent"));
     let real = executable("stockade-agent");

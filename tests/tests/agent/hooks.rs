@@ -418,3 +418,60 @@ fn a_hook_keeps_the_model_or_hears_that_it_changed() {
     assert_eq!(names(&place).iter().filter(|it| *it == "PostModelSwitch").count(), 1);
     assert_eq!(host.end(), Some(0));
 }
+
+#[test]
+fn hooks_hear_of_a_file_that_somebody_else_changed_and_of_each_text_that_is_shown() {
+    let place = Place::new("ag-hook-files");
+    record(&place, &["FileChanged", "MessageDisplay"]);
+    let settings = place.root.join("home/.config/stockade/settings.json");
+    let text = std::fs::read_to_string(&settings).expect("settings");
+    std::fs::write(
+        &settings,
+        text.replacen('{', r#"{"permissions":{"allow":["Edit","Write"]},"#, 1),
+    )
+    .expect("settings");
+    place.write("project/a.txt", "one\n");
+    let read = |id: &str| call(id, "Read", json!({ "file_path": "a.txt" }));
+    let change = |id: &str, text: &str| {
+        call(id, "Bash", json!({ "command": format!("echo {text} > a.txt") }))
+    };
+    let write = |id: &str| call(id, "Write", json!({ "file_path": "a.txt", "content": "mine\n" }));
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[say("I look"), read("a")],
+            &[change("b", "two")],
+            &[write("c")],
+            &[read("d")],
+            &[write("e")],
+            &[read("f")],
+            &[say("done")],
+        ],
+    );
+    let output = run(&place, &server, &["-p", "go"]);
+    assert_eq!(text_of(&output), "done");
+    let told = heard(&place);
+    let of =
+        |event: &str| told.iter().filter(|it| it["hook_event_name"] == event).collect::<Vec<_>>();
+    let path = place.project().join("a.txt");
+    let changed: Vec<(&Value, &Value)> =
+        of("FileChanged").into_iter().map(|it| (&it["file_path"], &it["event"])).collect();
+    // Once by the write that is refused, once by the read after it; its own write is nobody else's.
+    let expected = (&json!(path), &json!("change"));
+    assert_eq!(changed, [expected, expected], "{told:?}");
+    let shown: Vec<(&Value, &Value, &Value)> = of("MessageDisplay")
+        .into_iter()
+        .map(|it| (&it["delta"], &it["index"], &it["final"]))
+        .collect();
+    let (zero, last) = (json!(0), json!(true));
+    assert_eq!(
+        shown,
+        [(&json!("I look"), &zero, &last), (&json!("done"), &zero, &last)],
+        "{told:?}"
+    );
+}
+
+fn text_of(output: &std::process::Output) -> String {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}

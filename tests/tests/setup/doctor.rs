@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use stockade_tests::{Place, stockade};
+use stockade_tests::{Place, copy_program, executable, stockade};
 
 use super::doctor;
 
@@ -222,4 +222,66 @@ fn doctor_merges_the_layers_of_the_agent_and_finds_a_hook_that_is_not_called() {
         "[features]\nhooks = true\n".to_owned()
     });
     assert!(!told.contains("features"), "{told}");
+}
+
+/// Says what `doctor` tells of stockade's own agent beside a copy of the executable.
+fn own_agent(place: &Place, program: Option<&str>, mode: u32) -> (Option<bool>, String) {
+    let (own, agent) = (place.root.join("bin/stockade"), place.root.join("bin/stockade-agent"));
+    if !own.exists() {
+        std::fs::create_dir_all(place.root.join("bin")).expect("a directory");
+        copy_program(stockade(), &own);
+    }
+    match program {
+        Some(program) => {
+            std::fs::write(&agent, program).expect("a file");
+            std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(mode)).expect("chmod");
+        }
+        None => drop(std::fs::remove_file(&agent)),
+    }
+    let usual = place.stockade(["doctor"]);
+    let tell = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&own);
+        command.args(arguments).current_dir(place.project()).env_clear();
+        command.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        String::from_utf8(command.output().expect("it starts").stdout).expect("UTF-8")
+    };
+    let told: serde_json::Value =
+        serde_json::from_str(&tell(&["doctor", "--json"])).expect("an object");
+    let text = tell(&["doctor"]);
+    let lines = text.split_once("stockade agent\n").expect("its lines").1.to_owned();
+    (told["agent"]["ready"].as_bool(), lines)
+}
+
+#[test]
+fn doctor_says_whether_the_agent_would_start_and_one_fix_if_not() {
+    let place = Place::new("doctor-own-agent");
+    let real = executable("stockade-agent");
+    let at = place.root.join("bin/stockade-agent").display().to_string();
+    let pass = format!("#!/bin/sh\nexec '{}' \"$@\"\n", real.display());
+    let other = "#!/bin/sh\necho stockade-agent 0.0.0\n";
+    for (program, mode, cause) in [
+        (None, 0o755, format!("`{at}` does not exist")),
+        (Some(other), 0o755, format!("`{at}` says that it is `stockade-agent 0.0.0`")),
+        (Some(other), 0o644, format!("`{at}` does not start: ")),
+        // It starts, but what it is lies where its sandbox shows nothing.
+        (Some(&pass), 0o755, "in its sandbox".to_owned()),
+    ] {
+        let (ready, lines) = own_agent(&place, program, mode);
+        assert_eq!(ready, Some(false), "{lines}");
+        assert!(lines.contains(&cause), "{cause}: {lines}");
+        assert_eq!((lines.lines().count(), lines.matches("fix: ").count()), (2, 1), "{lines}");
+    }
+    place.write("home/.config/stockade/settings.json", r#"{"agent": {"confine": false}}"#);
+    let (ready, lines) = own_agent(&place, Some(&pass), 0o755);
+    assert_eq!(ready, Some(true), "{lines}");
+    assert!(lines.contains("without a sandbox by agent.confine false ("), "{lines}");
+    place.write("home/.config/stockade/settings.json", "{}");
+    std::fs::remove_file(place.root.join("bin/stockade-agent")).expect("it is there");
+    copy_program(&real, &place.root.join("bin/stockade-agent"));
+    let usual = place.stockade(["doctor"]);
+    let mut command = std::process::Command::new(place.root.join("bin/stockade"));
+    command.arg("doctor").current_dir(place.project()).env_clear();
+    command.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let text = String::from_utf8(command.output().expect("it starts").stdout).expect("UTF-8");
+    assert!(text.ends_with(&format!("stockade agent\n  ready      {at}\n")), "{text}");
 }
