@@ -92,7 +92,7 @@ impl Ledger {
     /// US dollars of this agent and its sub-agents: the amount that a budget limits.
     #[must_use]
     pub fn dollars(&self) -> f64 {
-        self.aggregate.values().map(|spent| spent.dollars).sum()
+        self.aggregate.values().fold(0.0, |sum, spent| sum + spent.dollars)
     }
 
     /// Returns the difference to an earlier state.
@@ -122,6 +122,11 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_used_costs_nothing_and_not_less() {
+        assert!(Ledger::default().dollars().is_sign_positive());
+    }
 
     #[test]
     fn sub_agents_are_in_the_aggregate_alone() {

@@ -159,7 +159,7 @@ impl Result<'_> {
                 "cacheReadInputTokens": spent.usage.cache_read, "cacheCreationInputTokens": spent.usage.cache_write,
                 "webSearchRequests": 0, "costUSD": spent.dollars, "contextWindow": window, "maxOutputTokens": output }));
         }
-        let root: f64 = self.ledger.root().values().map(|spent| spent.dollars).sum();
+        let root = self.ledger.root().values().fold(0.0, |sum, spent| sum + spent.dollars);
         let denials = self.denials.iter().map(|(tool, id, input)| {
             json!({ "tool_name": tool, "tool_use_id": id, "tool_input": input })
         });
