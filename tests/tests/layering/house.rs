@@ -28,13 +28,14 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/system", 1_360),
     ("gateway/tasks", 900),
     ("gateway/screen", 80),
-    // With where a session goes on.
-    ("gateway/plan", 3_740),
+    // With where a session goes on, and the table of the agent's process.
+    ("gateway/plan", 3_760),
     ("gateway/hooks", 2_100),
     // Its long functions are cut into named ones, each of which costs the lines of a signature. Subscriptions and
     // who may approve are here, where a session goes on, and texts with definitions.
     ("gateway/monitor", 7_950),
-    ("gateway/src", 14_050),
+    // With the words of an agent's host, which it hears beside the agent, and how the agent stands on this machine.
+    ("gateway/src", 14_480),
     ("agent/web", 1_050),
 ];
 

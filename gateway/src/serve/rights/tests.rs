@@ -106,6 +106,7 @@ fn passed(rights: &Rights, command: &str, question: Value, answer: Value) -> Val
         unsandboxed: false,
         stdin: false,
         report_cwd: false,
+        carry_cwd: false,
         call_id: Some("c".into()),
         context: Context::default(),
     };
