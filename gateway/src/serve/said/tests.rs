@@ -41,7 +41,7 @@ fn a_yes_is_for_the_call_that_the_host_saw_and_for_one_run() {
     told(&said, "q1", question("Bash", shell("ls")), yes.clone());
     assert!(!said.agrees(&asked("1", shell("rm x"))));
     assert!(!said.agrees(&Asked { call: "d".into(), ..asked("1", shell("ls")) }));
-    assert!(!said.agrees(&Asked { tool: Some("Bash".into()), ..asked("1", shell("ls")) }));
+    assert!(!said.agrees(&Asked { tool: Some("Write".into()), ..asked("1", shell("ls")) }));
     let out = json!({ "command": "ls", "dangerouslyDisableSandbox": true });
     assert!(!said.agrees(&asked("1", out)), "out of the sandbox");
     assert!(said.agrees(&asked("1", shell("ls"))));
