@@ -51,7 +51,7 @@ impl ForkedWorker {
 
     /// Tells it that nothing more comes, and does not wait until it has ended.
     pub fn dismiss(&self) {
-        // It fails when the worker has ended already.
+        // Shutdown fails when the worker has ended already.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 
@@ -192,7 +192,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if !self.over {
-            // It may have ended already; its number is its own until it is waited for.
+            // The process may have ended already; its number is its own until it is waited for.
             let _ = syscalls::kill(self.pid, libc::SIGKILL);
             if self.is_gone() {
                 let _ = self.wait();

@@ -1,6 +1,6 @@
 //! Git's configuration text: which variables it sets, as git reads it (`git-config(1)`, Syntax).
 //!
-//! What git would not read is refused as a whole, and so is a text that other readers could take for another one.
+//! Text that git would not read is refused as a whole, and so is a text that other readers could take for another one.
 
 /// One variable that a text sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ fn clean(text: &[u8]) -> Option<Vec<u8>> {
     Some(cleaned)
 }
 
-/// What is left of a text; its end counts as the end of a line.
+/// Unread rest of a text; its end counts as the end of a line.
 struct Reader<'a> {
     rest: &'a [u8],
 }

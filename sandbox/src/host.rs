@@ -1,17 +1,17 @@
-//! What this machine can enforce, found by trying.
+//! Protections that this machine can enforce, found by trying.
 
 use std::path::Path;
 
 use crate::{Enforced, Protection};
 
-/// What this machine can enforce.
+/// Protections that this machine can enforce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// Each probe with its result, in order.
     pub probes: Vec<Probe>,
-    /// What is worth knowing of where this runs, one sentence each.
+    /// Notable facts about the environment, one sentence each.
     pub surroundings: Vec<String>,
-    /// What a run with the default spec would enforce; where no namespaces can be had, what one does that goes without them.
+    /// Protections that a run with the default spec would enforce, or a run without namespaces where none can be had.
     pub enforced: Enforced,
     /// No namespaces can be had.
     pub lacks_namespaces: bool,
@@ -24,13 +24,13 @@ pub struct Host {
 /// One thing tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// What was tried.
+    /// Name of the probe.
     pub name: String,
-    /// It worked.
+    /// True if the probe succeeded.
     pub works: bool,
-    /// What was seen.
+    /// Observed result.
     pub detail: String,
-    /// What would make it work; empty if it does.
+    /// Advice on how to make it work; empty if it does.
     pub help: String,
 }
 
@@ -67,7 +67,7 @@ impl Host {
         }
     }
 
-    /// What is said of a machine that enforces nothing.
+    /// Returns the report for a machine that enforces nothing.
     pub(crate) fn without(reason: &str) -> Host {
         let missing =
             |protection: &Protection| (*protection, crate::State::Missing(reason.to_owned()));

@@ -1,4 +1,4 @@
-//! What the kernel gives: namespaces, mounts, Landlock, filters, limits, and the system calls for them.
+//! Kernel features: namespaces, mounts, Landlock, filters, limits, and the system calls for them.
 
 pub(crate) mod aliases;
 pub(crate) mod bpf;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-/// What a process says, and the status with which it ends.
+/// Output of a process at its end, and the status with which it ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastWords {
     /// On standard output.
@@ -38,7 +38,7 @@ impl LastWords {
         Ok(())
     }
 
-    /// What was to be said in time is there: the time no longer runs out, and no signal to end cuts it off.
+    /// Marks that the output is complete in time: the time no longer runs out, and no signal to end cuts it off.
     pub fn in_time() -> io::Result<()> {
         #[cfg(target_os = "linux")]
         crate::kernel::syscalls::hold_last_words()?;

@@ -59,17 +59,17 @@ pub(crate) const LEFT: i32 = 3;
 /// The descriptors of the command.
 type StandardStreams = [OwnedFd; 3];
 
-/// What the confined side holds of the monitor, and of the gateway.
+/// Connections of the confined side to the monitor, and to the gateway.
 struct Link {
     control: UnixStream,
     orders: UnixStream,
 }
 
-/// What the monitor holds of the confined side.
+/// State that the monitor holds of the confined side.
 struct Confined {
     pid: i32,
     orders: UnixStream,
-    /// What it has left of the host, until there is time to close it.
+    /// Descriptors of the host that the confined side left, until there is time to close them.
     left: Vec<OwnedFd>,
     /// Its control group, if it has one; removed at the end.
     group: Option<Group>,
@@ -86,7 +86,7 @@ pub(crate) fn run_for_heir() -> i32 {
     take_control().map_or(FAILED, |control| serve(&control, Host::new(), (Heir::Gateway, None)))
 }
 
-/// Who waits for pid 1 when it has told of the end of its run.
+/// Process that waits for pid 1 when it has reported the end of its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heir {
     Gateway,
@@ -94,7 +94,7 @@ enum Heir {
     Nobody,
 }
 
-/// What is still to be done at the end of a run.
+/// Work that is still to be done at the end of a run.
 enum Rest {
     Told,
     Report(Report),
@@ -312,7 +312,7 @@ fn start(
     let by_namespaces = isolation == Isolation::Namespaces;
     let ids = syscalls::ids();
     let fits = by_namespaces && ready::fits(spec) && !Foreign::is_needed(spec, ids);
-    // It has the spec from the gateway.
+    // The side that was made ready has the spec from the gateway.
     if let Some(confined) = ready.filter(|_| fits).and_then(Ready::into_confined) {
         return Ok(confined);
     }
@@ -362,7 +362,8 @@ fn no_namespaces(required: Option<&Protection>, reason: &str) -> Failure {
 
 /// Gives consent, and waits until the command runs or why it does not is known. Returns what is still to be told of it.
 ///
-/// What is required is compared with what holds by the process that becomes the command, right before it does.
+/// The required protections are compared with the enforced ones by the process that becomes the command, right before
+/// it does.
 fn agree(control: &UnixStream, orders: &UnixStream) -> Result<Option<Enforced>, Failure> {
     step("consent", still_there(control))?;
     step("consent", forward(orders, Order::Start))?;
@@ -462,13 +463,13 @@ fn last_words(orders: &UnixStream, process: &OwnedFd, heard: &mut Heard) -> io::
 
 fn forward(orders: &UnixStream, order: Order) -> io::Result<()> {
     match frames::send(orders, &order.to_bytes()) {
-        // It has just ended; the loop will see that.
+        // Pid 1 has just ended; the loop will see that.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
-/// What came of ending the confined side.
+/// Result of ending the confined side.
 struct End {
     /// How pid 1 ended.
     ended: Option<Ended>,
@@ -481,10 +482,10 @@ fn end(pid: i32, group: Option<&Group>) -> End {
     if let Some(group) = group {
         group.kill();
     }
-    // It may have ended already; then there is nothing to kill.
+    // Pid 1 may have ended already; then there is nothing to kill.
     let _ = syscalls::kill(pid, libc::SIGKILL);
     if let Ok(process) = syscalls::process_descriptor(pid) {
-        // What fails here is found by the look that follows.
+        // Failures here are found by the check that follows.
         let _ = syscalls::poll(&[(process.as_fd(), libc::POLLIN)], Some(END_LIMIT));
     }
     let ended = sweep::child(pid, END_LIMIT);

@@ -71,7 +71,7 @@ impl LauncherZygote {
     }
 }
 
-/// What a zygote is asked for.
+/// Requests to a zygote.
 const LAUNCHER: u8 = 1;
 const LOOPBACK: u8 = 2;
 const SOCKETS: u8 = 3;
@@ -82,7 +82,7 @@ const MADE: i32 = 1;
 /// How long a zygote may take for one launcher.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What came with a request to the zygote.
+/// Request to the zygote, with the descriptors that came with it.
 enum Given {
     Launcher(UnixStream, Option<Loopback>),
     Loopback(UnixStream),
@@ -114,7 +114,7 @@ fn told(output: &mut impl io::Write, made: &io::Result<()>) -> bool {
 /// Is the zygote: makes a launcher for each socket that it gets, until there are no more.
 fn zygote() -> i32 {
     let (input, mut output) = (io::stdin(), io::stdout().lock());
-    // What cannot be known here is looked at by each launcher.
+    // Facts that cannot be known here are determined by each launcher.
     let mut known = Known::new().ok();
     loop {
         let (control, loopback) = match receive(&input) {

@@ -69,7 +69,7 @@ impl Branch {
     }
 }
 
-/// What makes launchers; there is none here.
+/// Zygote that makes launchers; there is none here.
 #[derive(Debug)]
 pub enum LauncherZygote {}
 

@@ -1,4 +1,4 @@
-//! Who listens at the other end of a socket.
+//! Process at the other end of a socket.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 ///
 /// # Errors
 ///
-/// That process is gone, or the kernel refuses.
+/// Fails if that process is gone, or if the kernel refuses.
 #[cfg(target_os = "linux")]
 pub fn peer_process(socket: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     match crate::kernel::syscalls::peer_process(socket) {

@@ -32,7 +32,7 @@ const GUARDED: &str = ".guarded-by-the-probe";
 const VARIABLES: &[&str] =
     &["PROBE_PLACE", "PROBE_PROCESS", "PROBE_SERVER", "PROBE_MESSAGES", "PROBE_LEAVES"];
 
-/// What a run leaves behind must be gone after this time.
+/// Time after which processes left behind by a run must be gone.
 const SURVIVORS_LIMIT: Duration = Duration::from_secs(5);
 
 /// Tries everything once; where no namespaces can be had, also what a run without them enforces.
@@ -120,7 +120,7 @@ fn succeeded(text: &str) -> Succeeded {
     lines.map(|(name, what)| (name.to_owned(), what == "true")).collect()
 }
 
-/// What came of one run of all acts.
+/// Result of one run of all acts.
 struct Ran {
     succeeded: Succeeded,
     enforced: Enforced,
@@ -128,7 +128,7 @@ struct Ran {
     is_gone: bool,
 }
 
-/// What the acts are about; removed at the end.
+/// Objects of the acts; removed at the end.
 struct Ground {
     place: PathBuf,
     server: Option<TcpListener>,
@@ -186,7 +186,7 @@ impl Ground {
     /// Tries all acts outside, then confined.
     fn tried(&self, launcher: &Path, fallback: Fallback) -> Result<(Succeeded, Ran), Error> {
         let outside = self.outside(launcher)?;
-        // What the acts outside have made would be in the way.
+        // Files that the acts outside have made would be in the way.
         for left in ["outside/new", "project/.guarded-by-the-probe"] {
             let _ = fs::remove_file(self.place.join(left)); // it may not be there
         }
@@ -245,7 +245,7 @@ impl Ground {
             rule(at("project"), Access::Write),
             rule(at("denied"), Access::None),
         ];
-        // It may lie in a directory that a run has for its own.
+        // The launcher may be in a directory that a run has for its own.
         rules.extend(launcher.canonicalize().ok().map(|path| rule(path, Access::Read)));
         SandboxSpec {
             program: Program {

@@ -93,7 +93,7 @@ impl Launcher {
 
     /// Makes one as a worker of this process, which must have one thread and should have read nothing yet.
     pub fn fork() -> io::Result<Launcher> {
-        // What the monitor leaves comes to this process; where it did not, it would go to whoever reaps orphans above.
+        // Orphans of the monitor come to this process; else they would go to whoever reaps orphans above.
         syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0)?;
         let ForkedWorker { socket, process } = ForkedWorker::fork(crate::launch::run_for_heir)?;
         Ok(Launcher::of(socket, process))
@@ -322,10 +322,10 @@ impl Drop for Waiting {
     /// would stay for ever.
     fn drop(&mut self) {
         let Some(process) = &self.process else { return };
-        // It fails if it has ended.
+        // Shutdown fails if the process has ended.
         let _ = self.control.shutdown(Shutdown::Both);
         if let Ok(end) = syscalls::process_descriptor(process.pid) {
-            // What does not end is killed.
+            // A process that does not end is killed.
             let _ = syscalls::poll(&[(end.as_fd(), libc::POLLIN)], Some(DISMISSAL));
         }
     }
@@ -370,7 +370,7 @@ impl Child {
 
     /// Tells the monitor that nobody waits for more than its end; whatever still ran is ended by that.
     pub fn dismiss(&self) {
-        // It fails if the monitor has ended.
+        // Shutdown fails if the monitor has ended.
         let _ = self.control.shutdown(Shutdown::Both);
     }
 
@@ -420,7 +420,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.dismiss();
-        // It fails only if the run is over already.
+        // Reaping fails only if the run is over already.
         let _ = self.reap();
         if let Some(left) = &mut self.left {
             let _ = left.wait();
@@ -439,7 +439,7 @@ impl Stopper {
 
     /// Kills the monitor, and with it the run: for one that does not follow orders. Waiting ends with an error.
     pub fn kill(&self) {
-        // It may have ended already.
+        // The monitor may have ended already.
         let _ = syscalls::signal_process(self.monitor.as_fd(), libc::SIGKILL);
         let _ = self.control.shutdown(Shutdown::Both);
     }
@@ -477,7 +477,7 @@ mod tests {
     use super::*;
     use crate::kernel::syscalls::Fork;
 
-    /// What a process of its own with one thread found.
+    /// Findings of a process of its own with one thread.
     const NOBODY: i32 = 7;
     const SOMEBODY: i32 = 8;
     const NOT_READY: i32 = 9;

@@ -1,4 +1,4 @@
-//! What one command may reach, as plain data: complete, nothing is filled in later.
+//! Access of one command, as plain data: complete, nothing is filled in later.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod codec;
@@ -27,10 +27,10 @@ pub const INIT_NAME: &str = "stockade-init";
 /// can neither listen there nor connect to those of another run.
 pub const PROXY_PORTS: [u16; 2] = [29_128, 29_080];
 
-/// What one command may reach while it runs. Paths are absolute and already resolved.
+/// Access of one command while it runs. Paths are absolute and already resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSpec {
-    /// What runs.
+    /// Program to run.
     pub program: Program,
     /// Files.
     pub files: Files,
@@ -42,11 +42,11 @@ pub struct SandboxSpec {
     pub terminal: Option<Window>,
     /// Protections without which nothing starts.
     pub required: BTreeSet<Protection>,
-    /// What goes through the supervisor.
+    /// Calls that go through the supervisor.
     pub mediation: Mediation,
     /// Confine at all; false only for a call that a person or rule let out.
     pub confine: bool,
-    /// What happens where no namespaces can be had.
+    /// Behavior where no namespaces can be had.
     pub fallback: Fallback,
 }
 
@@ -65,7 +65,7 @@ impl SandboxSpec {
     }
 }
 
-/// What happens where no namespaces can be had.
+/// Behavior where no namespaces can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fallback {
     /// Nothing runs.
@@ -74,7 +74,7 @@ pub enum Fallback {
     Static,
 }
 
-/// What runs.
+/// Program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Absolute path of the executable file.
@@ -108,7 +108,7 @@ pub struct Files {
     /// Names, of which a part may be `*`, that a run may not make in large numbers in one directory of a writable region,
     /// because each of them costs a later run a mount.
     pub numerous_names: Vec<OsString>,
-    /// What configurations of git may hold.
+    /// Keys that configurations of git may hold.
     pub git_keys: GitKeys,
     /// Configurations of git directories, protected by rules, that may be replaced by others which differ in nothing but keys
     /// that may change.
@@ -126,7 +126,8 @@ pub struct Files {
     pub sockets: Vec<PathBuf>,
     /// Files whose first change is written down.
     pub watched: Option<Watched>,
-    /// What unreadable files are shown as: where there are mounts, the run reads this text and nothing of the file.
+    /// Texts that are shown for unreadable files: where there are mounts, the run reads this text and nothing of the
+    /// file.
     pub copies: Vec<Shown>,
 }
 
@@ -181,13 +182,13 @@ pub struct Cache {
 pub struct FileRule {
     /// Absolute real path; need not exist.
     pub path: PathBuf,
-    /// What holds.
+    /// Access that holds for the path.
     pub access: Access,
     /// Where this comes from, for reports: a rule with file and line, or `builtin: NAME`.
     pub origin: String,
 }
 
-/// What holds for a path.
+/// Access that holds for a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// May be read and written.
@@ -275,7 +276,7 @@ pub struct Window {
     pub columns: u16,
 }
 
-/// What goes through the supervisor.
+/// Calls that go through the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mediation {
     /// Nothing.

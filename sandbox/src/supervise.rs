@@ -112,9 +112,9 @@ pub(crate) struct Supervisor {
     terminal: Option<OwnedFd>,
     /// Files among the three streams.
     streams: Vec<OwnedFd>,
-    /// What the run changes of watched files.
+    /// Review of the changes that the run makes to watched files.
     review: Review,
-    /// What a configuration that the run makes may set.
+    /// Keys that a configuration made by the run may set.
     keys: Keys,
     /// The filter, to know what it refuses.
     table: &'static Table,
@@ -224,7 +224,7 @@ impl Supervisor {
         self.workers.retain(|(pid, id)| {
             let waiting = syscalls::is_waiting(listener, *id);
             if !waiting {
-                // It may have ended already. One that is just answering does not take this signal: if it
+                // The worker may have ended already. A worker that is just answering does not take this signal: if it
                 // ended then, the kernel would answer with 0 in its place.
                 let _ = syscalls::kill(*pid, libc::SIGTERM);
             }

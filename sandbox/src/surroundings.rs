@@ -22,7 +22,7 @@ pub(crate) fn notes() -> Vec<String> {
     facts.sentences()
 }
 
-/// What was read of the system.
+/// Facts read from the system.
 #[derive(Debug, Default)]
 struct Facts {
     version: String,

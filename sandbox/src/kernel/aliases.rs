@@ -16,11 +16,11 @@ use crate::spec::Access;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Shown {
     device: String,
-    /// What of the file system is shown.
+    /// Part of the file system that is shown.
     root: PathBuf,
     /// Where.
     at: PathBuf,
-    /// That place is spelled in the plain way, see [`is_plain`].
+    /// True if that place is spelled in the plain way, see [`is_plain`].
     is_plain: bool,
 }
 
@@ -118,7 +118,7 @@ fn aliases(mounts: &[Shown], rules: &[FileRule]) -> Vec<FileRule> {
         for other in mounts.iter().filter(|other| other.device == mount.device) {
             let path = match (object.strip_prefix(&other.root), other.root.strip_prefix(&object)) {
                 (Ok(rest), _) => joined(&other.at, rest),
-                // What is shown there lies beneath the refused directory.
+                // The other mount shows a part of the refused directory.
                 (Err(_), Ok(_)) => other.at.clone(),
                 (Err(_), Err(_)) => continue,
             };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What happens to a call.
+/// Verdict on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Allow,
@@ -34,7 +34,7 @@ pub(crate) struct Case {
     pub(crate) verdict: Verdict,
 }
 
-/// What happens to one system call: the first case that holds, else `otherwise`.
+/// Verdict on one system call: that of the first case that holds, else `otherwise`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) cases: Vec<Case>,

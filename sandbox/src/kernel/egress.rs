@@ -9,7 +9,7 @@ use super::bpf::{Case, Row, Table, Test, Verdict};
 use super::landlock::{self, Grant, Ruleset};
 use super::{seccomp, syscalls};
 
-/// What the C library reads to find an address (`nsswitch.conf(5)`, `resolver(5)`, `gai.conf(5)`).
+/// Files that the C library reads to find an address (`nsswitch.conf(5)`, `resolver(5)`, `gai.conf(5)`).
 const FILES: &[&str] = &[
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -23,7 +23,7 @@ const FILES: &[&str] = &[
 /// Where other programs keep its settings.
 const FOLDERS: &[&str] = &["/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager"];
 
-/// What the loader reads to find the parts of the name service that are loaded when they are asked for.
+/// File that the loader reads to find the parts of the name service that are loaded on demand.
 const LOADER: &[&str] = &["/etc/ld.so.cache"];
 
 /// Where these parts lie.
@@ -64,7 +64,7 @@ pub(crate) fn confine() -> io::Result<()> {
         }
         for (paths, grant) in granted {
             for path in paths {
-                // What is not there needs no right.
+                // A path that does not exist needs no right.
                 if let Ok(object) = syscalls::open_path(Path::new(path), libc::O_PATH, 0) {
                     ruleset.allow(object.as_fd(), grant)?;
                 }

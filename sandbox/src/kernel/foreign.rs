@@ -22,14 +22,14 @@ use crate::spec::Access;
 /// User and group.
 type Ids = (u32, u32);
 
-/// What was made for regions of other owners.
+/// Mounts that were made for regions of other owners.
 #[derive(Debug, Default)]
 pub(crate) struct Foreign {
     /// Detached mounts by path: each region, and what is mounted over parts of it.
     pub(crate) trees: BTreeMap<PathBuf, OwnedFd>,
     /// Objects in those regions that rules name, for looking at.
     pub(crate) opened: BTreeMap<PathBuf, OwnedFd>,
-    /// What could not be made, for people.
+    /// Mounts that could not be made, for people.
     pub(crate) notes: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Foreign {
 
     /// Makes the mounts of all regions of `spec` that belong to another user than `ids`, when that is root.
     ///
-    /// What fails is a note: the region is then as closed as its owner made it.
+    /// Failures become notes: the region is then as closed as its owner made it.
     pub(crate) fn prepare(spec: &SandboxSpec, ids: Ids) -> Foreign {
         let mut foreign = Foreign::default();
         let regions = regions(spec);
@@ -136,7 +136,7 @@ fn user_namespace(owner: Ids, caller: Ids) -> io::Result<OwnedFd> {
     let pid = match syscalls::fork(libc::CLONE_NEWUSER)? {
         Fork::Child => {
             drop(end);
-            // It ends when the other end closes, whatever comes of the reading.
+            // The child ends when the other end closes, whatever comes of the reading.
             let _ = until.read(&mut [0]);
             syscalls::exit_now(0)
         }

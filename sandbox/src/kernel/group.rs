@@ -16,7 +16,7 @@ use crate::spec::Limits;
 /// Where version 2 is mounted: alone, or beside version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// What our groups are called, in front of a number.
+/// Prefix of the names of our groups, in front of a number.
 const PREFIX: &str = "stockade-";
 
 /// Names that are tried: somebody else may clean up between two steps.
@@ -25,7 +25,7 @@ const TRIES: u32 = 3;
 /// How often, and after which pauses, an ended group is asked to go.
 const REMOVALS: (u32, Duration) = (50, Duration::from_millis(2));
 
-/// What counts in a group, besides being one.
+/// Controllers that count in a group.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
 /// A group that the monitor made, holds locked, and removes.
@@ -41,7 +41,7 @@ pub(crate) struct Group {
 #[derive(Debug)]
 struct Removed(PathBuf);
 
-/// What sets and tells of the limits of a group, for pid 1 of the run.
+/// Files that set and report the limits of a group, for pid 1 of the run.
 #[derive(Debug)]
 pub(crate) struct Counters {
     memory: Option<Counter>,
@@ -58,7 +58,7 @@ struct Counter {
     reached: &'static str,
 }
 
-/// What a group counts once its limits are set.
+/// Resources that a group counts once its limits are set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) memory: bool,
@@ -174,7 +174,7 @@ fn gives_counters(place: &Path) -> bool {
     if is_delegated(place) {
         for name in CONTROLLERS.iter().filter(|it| is_listed(&there, it) && !is_listed(&given, it))
         {
-            // It is refused where the group has processes of its own.
+            // The kernel refuses this where the group has processes of its own.
             let _ = fs::write(place.join("cgroup.subtree_control"), format!("+{name}"));
         }
     }
@@ -235,7 +235,7 @@ impl Counters {
             memory: set(&mut self.memory, &memory),
             processes: set(&mut self.processes, &processes),
         };
-        // What could not be set counts nothing that matters.
+        // Counters without a limit count nothing that matters.
         self.memory.take_if(|_| !counted.memory);
         self.processes.take_if(|_| !counted.processes);
         counted

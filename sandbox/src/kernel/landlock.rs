@@ -13,7 +13,7 @@ use ::landlock::{
 
 use super::syscalls;
 
-/// What one grant allows beneath its directory, or on its file.
+/// Rights that one grant allows beneath its directory, or on its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grant {
     /// Read, list and execute.
@@ -132,8 +132,8 @@ mod tests {
 
     use super::*;
 
-    /// What a thread that called `restrict` may do to what is outside of its domain: signal a process, and connect to an
-    /// abstract socket.
+    /// Returns whether a thread that called `restrict` may signal a process outside of its domain, and connect to an
+    /// abstract socket there.
     fn reach(restrict: fn() -> io::Result<()>) -> [bool; 2] {
         let mut other = Command::new("sleep").arg("100").spawn().unwrap();
         let pid = i32::try_from(other.id()).unwrap();

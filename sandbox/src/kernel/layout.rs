@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::spec::{Access, FileRule};
 
-/// What the run sees at a path.
+/// View of the run on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     /// The host's object, read-only.
@@ -30,7 +30,7 @@ pub(crate) struct Mount {
 /// Directories that are always the run's own; what rules say beneath them is ignored.
 pub(crate) const OWN: &[&str] = &["/dev", "/proc", "/sys"];
 
-/// What the rules of one path say of it.
+/// Meaning of the rules of one path.
 #[derive(Default)]
 struct Said {
     hides: bool,
@@ -40,7 +40,7 @@ struct Said {
     writes: bool,
 }
 
-/// What the rules of a path and of all above it come to.
+/// Combined effect of the rules of a path and of all above it.
 #[derive(Clone, Copy, Default)]
 struct Covered {
     hidden: bool,
@@ -158,7 +158,7 @@ fn pin_ancestors(
 }
 
 fn mark_searchable(mounts: &mut BTreeMap<PathBuf, View>) {
-    // What lies beneath a path follows it.
+    // Paths beneath a path follow it.
     let mut next: Option<&PathBuf> = None;
     for (path, view) in mounts.iter_mut().rev() {
         if let View::Masked { searchable } = view {
@@ -241,7 +241,7 @@ mod tests {
         check(&[("/proc/sys", Access::Write), ("/dev/null", Access::Write)], &[]);
     }
 
-    /// What the documentation says of a path: every rule is held against it.
+    /// Returns the view by the definition in the documentation: every rule is compared with the path.
     fn by_definition(path: &Path, rules: &[FileRule]) -> View {
         let covering: Vec<_> = rules.iter().filter(|it| path.starts_with(&it.path)).collect();
         let readable = covering

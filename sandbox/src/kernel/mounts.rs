@@ -56,7 +56,7 @@ const SYS_MASKS: [&[&str]; 2] = [
     &[],
 ];
 
-/// What was built.
+/// Result of building the view.
 pub(crate) struct Built {
     /// Objects with what Landlock grants on them.
     pub(crate) grants: Vec<(OwnedFd, Grant)>,
@@ -74,7 +74,7 @@ pub(crate) struct Built {
     pub(crate) shm: OwnedFd,
     /// Caches that the run changes for itself.
     pub(crate) caches: Vec<PathBuf>,
-    /// What is narrower than the spec asked for, for people.
+    /// Restrictions beyond the spec, for people.
     pub(crate) notes: Vec<String>,
 }
 
@@ -225,7 +225,7 @@ impl Stage {
         stage.place_devices()?;
         stage.place_proc()?;
         stage.place_sys()?;
-        // Who closes a copy that has no place waits for the kernel's readers: rather here than when the spec is there.
+        // Closing a copy that has no place waits for the kernel's readers: rather here than when the spec is there.
         stage.spare = [None, None];
         if stage.left.is_some() {
             stage.leave()?;
@@ -458,9 +458,9 @@ impl Stage {
             for name in *names {
                 let mask = self.take_mask(path, is_directory)?;
                 match syscalls::attach_at(mask.as_fd(), mount.as_fd(), Path::new(name)) {
-                    // It is good for the next one.
+                    // The mask is good for the next name.
                     Err(error) if is_absent(&error) => self.keep_mask(mask, is_directory),
-                    // It may be a directory where a file was expected, or the other way around.
+                    // The object may be a directory where a file was expected, or the other way around.
                     Err(_) => {
                         self.keep_mask(mask, is_directory);
                         self.mask_any(mount, path, name)?;

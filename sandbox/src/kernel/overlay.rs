@@ -1,7 +1,7 @@
 //! Caches of the host that a run sees whole and changes for itself alone: overlays (`overlayfs`, Linux 5.11).
 //!
-//! What lies beneath is the host's directory, which nothing changes. What the run changes goes to a store, where no path
-//! of the run leads. Where an overlay cannot be made, the cache stays as it is: readable.
+//! The lower layer is the host's directory, which nothing changes. Changes of the run go to a store, where no path of
+//! the run leads. Where an overlay cannot be made, the cache stays as it is: readable.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,16 +23,16 @@ pub(super) struct Overlays {
     pub(super) grants: Vec<(OwnedFd, Grant)>,
     /// Where they are.
     pub(super) paths: Vec<PathBuf>,
-    /// What could not be made, for people.
+    /// Overlays that could not be made, for people.
     pub(super) notes: Vec<String>,
 }
 
-/// What there is to an overlay at the place of a cache.
+/// Possibility of an overlay at the place of a cache.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     /// Nothing is against it.
     Free,
-    /// It is not seen, or can be written anyway.
+    /// The cache is not seen, or can be written anyway.
     Needless,
     /// This is against it.
     Taken(String),
@@ -108,7 +108,7 @@ fn place_of(
     if mounts.iter().any(|mount| mount.path.starts_with(path)) {
         return Place::Taken("something else is shown in it".to_owned());
     }
-    // Who writes there decides what the overlay shows.
+    // A process that can write to the store decides what the overlay shows.
     match view(store) {
         View::ReadOnly | View::Masked { .. } => Place::Free,
         View::Writable | View::Pinned | View::Private => {

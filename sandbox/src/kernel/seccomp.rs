@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::bpf::{Case, Row, Table, Test, Verdict};
 use super::file_calls::FILE_CALLS;
 
-/// What differs between runs.
+/// Differences between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Internet sockets may be made.
@@ -16,7 +16,7 @@ pub(crate) struct Options {
     pub(crate) truncates: bool,
     /// A supervisor answers connections.
     pub(crate) supervised: bool,
-    /// It answers also calls that make, link, rename and open for writing.
+    /// True if the supervisor also answers calls that make, link, rename and open for writing.
     pub(crate) guarded: bool,
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn name(number: i32) -> String {
     )
 }
 
-/// What would leave the run where no namespace holds it: memory and messages of System V, POSIX queues,
+/// Calls that would reach out of the run where no namespace holds it: memory and messages of System V, POSIX queues,
 /// other processes' memory, and names of sockets.
 const WITHOUT_NAMESPACES: &[(libc::c_long, &str)] = &calls![
     SYS_shmget,
@@ -322,7 +322,7 @@ pub(crate) fn table(options: Options) -> Table {
     }
 }
 
-/// What pid 1 needs for none of its work, besides what is refused to commands.
+/// Calls that pid 1 needs for none of its work, besides those that are refused to commands.
 const NOT_FOR_US: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -340,7 +340,7 @@ const NOT_FOR_US: &[libc::c_long] = &[
 
 /// Returns the table for pid 1, which reads what a hostile command wrote.
 pub(crate) fn own_table() -> Table {
-    // It takes sockets and the listener out of other processes.
+    // Pid 1 takes sockets and the listener out of other processes.
     let kept = [libc::SYS_pidfd_getfd];
     let refused = REFUSED.iter().map(|(number, _)| number);
     let refused = refused.filter(|number| !kept.contains(number)).chain(NOT_FOR_US);

@@ -49,7 +49,7 @@ pub(super) fn become_it(
     FAILED
 }
 
-/// What holds for the command, and where its calls wait for the supervisor.
+/// Protections that hold for the command, and where its calls wait for the supervisor.
 pub(super) type Told = (Enforced, Option<OwnedFd>);
 
 /// Tells pid 1 that every step but the last one was taken, and waits until it has confined itself.
@@ -119,7 +119,7 @@ fn own_stream(spec: &SandboxSpec, stream: &OwnedFd) -> io::Result<Option<OwnedFd
     Ok(Some(File::options().read(true).write(true).open("/dev/null")?.into()))
 }
 
-/// What `execve` takes.
+/// Arguments of `execve`.
 pub(super) struct Image {
     path: CString,
     argv: Vec<CString>,
@@ -135,7 +135,7 @@ fn prepare(
     step("session", syscalls::setsid())?;
     match spec.terminal {
         Some(_) => step("controlling terminal", syscalls::take_terminal(io::stdin().as_fd()))?,
-        // It may be another session's; then the command runs without a controlling terminal.
+        // The terminal may be another session's; then the command runs without a controlling terminal.
         None if io::stdin().is_terminal() => drop(syscalls::take_terminal(io::stdin().as_fd())),
         None => {}
     }
@@ -154,7 +154,7 @@ fn prepare(
     }
     let enforced = prepared.steps.finish();
     require(spec, &enforced)?;
-    // It may have gone since the consent was given.
+    // The gateway may have gone since the consent was given.
     step("consent", still_there(control))?;
     Ok((enforced, listener))
 }

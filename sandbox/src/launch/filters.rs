@@ -7,7 +7,7 @@ use crate::kernel::seccomp::{self, Options};
 
 /// The filters of one run, as tables and as programs.
 pub(super) struct Filters {
-    /// What the command's filter says.
+    /// Table of the command's filter.
     pub(super) table: Table,
     /// The command's filter.
     pub(super) program: Vec<libc::sock_filter>,
@@ -15,7 +15,7 @@ pub(super) struct Filters {
     pub(super) own: Vec<libc::sock_filter>,
 }
 
-/// What most runs need.
+/// Options that most runs need.
 const LIKELY: Options =
     Options { internet: true, supervised: true, guarded: true, namespaces: true, truncates: false };
 

@@ -183,7 +183,7 @@ fn around(
             continue;
         }
         if refused.iter().any(|it| it.starts_with(&path)) {
-            // What cannot be listed cannot be reached by the command either: it has the same ids.
+            // A directory that cannot be listed cannot be reached by the command either: it has the same ids.
             let entries = fs::read_dir(&path).into_iter().flatten().flatten();
             let real = entries.filter(|it| it.file_type().is_ok_and(|kind| !kind.is_symlink()));
             open.extend(real.map(|it| it.path()));

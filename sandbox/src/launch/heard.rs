@@ -1,4 +1,4 @@
-//! What pid 1 tells the monitor, and what the monitor says in its place when it could not tell any more.
+//! Reports of pid 1 to the monitor, and the monitor's own report where pid 1 could not send any more.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use crate::spec::codec::{Report, Wire};
 use crate::supervise::{self, Place};
 use crate::{Ending, Exit, SandboxSpec};
 
-/// What was heard of pid 1.
+/// Reports that were received from pid 1.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     places: Vec<Place>,
@@ -42,7 +42,7 @@ impl Heard {
     /// Takes one word of pid 1, which has begun to say it.
     pub(super) fn listen(&mut self, orders: &UnixStream) -> io::Result<()> {
         let heard = self.take(orders);
-        // What comes after half a word is none.
+        // Bytes after half a report are not a report.
         self.is_over |= heard.is_err();
         heard
     }

@@ -1,4 +1,5 @@
-//! What a launcher knows of the host's mounts, and what a zygote finds out once for all that it forks.
+//! Mounts of the host as known to a launcher, and the facts that a zygote finds out once for all launchers that it
+//! forks.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -16,7 +17,7 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 pub(crate) struct Host {
     /// Opened before they were looked at: it tells of every change since, see [`has_changed`].
     pub(super) mounts: File,
-    /// What they are, if somebody has read that.
+    /// Places of the mounts, if somebody has read them.
     pub(super) places: Option<Places>,
 }
 
@@ -33,7 +34,7 @@ pub(super) fn has_changed(mounts: &File) -> io::Result<bool> {
     Ok(events.iter().any(|it| it & (libc::POLLPRI | libc::POLLERR) != 0))
 }
 
-/// What the launchers of a zygote have in their memory when they begin.
+/// Facts that the launchers of a zygote have in memory when they begin.
 pub(crate) struct Known {
     /// Asked by the zygote alone: a change is told to one.
     mounts: File,
@@ -52,7 +53,7 @@ impl Known {
     /// Makes it true for this moment, and returns what tells of changes from then on.
     pub(crate) fn refresh(&mut self) -> io::Result<File> {
         let later = File::open(MOUNTS)?;
-        // What changes from here on is told by the other one.
+        // Changes from here on are reported by the new file.
         if has_changed(&self.mounts)? {
             self.mounts.rewind()?;
             self.places = Places::read(&self.mounts)?;

@@ -34,15 +34,15 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_PTRACE;
 /// All secure bits locked, none of them giving root its meaning (`capabilities(7)`).
 const SECURE_BITS: libc::c_ulong = 0xEF;
 
-/// What pid 1 knows when the command is started.
+/// State of pid 1 when the command is started.
 pub(super) struct Prepared {
     pub(super) isolation: Isolation,
     pub(super) steps: Steps,
     pub(super) built: Option<Built>,
     pub(super) supervision: Supervision,
-    /// It has a loopback interface with other runs.
+    /// True if the run shares its loopback interface with other runs.
     pub(super) shares: bool,
-    /// What the kernel counts for this run.
+    /// Resources that the kernel counts for this run.
     pub(super) counted: Counted,
 }
 
@@ -280,7 +280,7 @@ fn start_command(
         step("own filter", syscalls::seccomp_filter(&filters.own))?;
     }
     let Some(told) = command::hear(&child)? else {
-        // It was killed on the way, and what it had in hand may be half done.
+        // The command was killed on the way, and its last step may be half done.
         syscalls::exit_now(super::FAILED)
     };
     command::let_go(&child)?;
@@ -323,7 +323,7 @@ fn unconfined() -> Result<Prepared, Failure> {
     })
 }
 
-/// What a run stands on, before its spec is needed.
+/// Isolation of a run before its spec is needed.
 enum Ground {
     /// In namespaces of its own, with the beginnings of its view.
     Namespaces(Stage, Interface),
@@ -560,7 +560,7 @@ fn tell(
 ) {
     let (user, system, max_rss_kib) = syscalls::usage();
     let exit = Exit { code: ended.code, signal: ended.signal, user, system, max_rss_kib };
-    // What went wrong with the watching is told when this process is gone as well.
+    // Failures of the supervision are reported when this process is gone as well.
     let whole = violations.iter().all(|it| it.kind != "process");
     // They may be gone; then nobody asks.
     let report = Report::Ended(Ending { exit, violations, left });
@@ -571,7 +571,7 @@ fn tell(
 /// monitor tell. Says whether it did it itself.
 fn pass_on(gateway: Option<&UnixStream>, orders: &UnixStream, report: &Report) -> io::Result<bool> {
     let bytes = report.to_bytes();
-    // What cannot be written by this process the monitor tries to write, and deals with.
+    // The monitor tries to write a report that this process cannot write, and handles a failure.
     let write = |gateway| frames::send_whole(gateway, &bytes).unwrap_or(false);
     let is_told = gateway.is_some_and(write);
     // In this order: the monitor ends this process when it hears of the end.

@@ -1,7 +1,7 @@
 //! A loopback interface that the runs of one session share: how it is made, and how pid 1 of a run begins in it.
 //!
-//! It lives in a network namespace that belongs to a user namespace in which nobody is. Pid 1 has a user namespace of its
-//! own below that one, so neither it nor the command has any right over the network.
+//! The interface is in a network namespace that belongs to a user namespace in which nobody is. Pid 1 has a user
+//! namespace of its own below that one, so neither it nor the command has any right over the network.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};

@@ -1,4 +1,5 @@
-//! What the tree of a run uses, and which limit it has reached: told by a control group, or sampled.
+//! Resource usage of the process tree of a run, and the limits that it has reached: reported by a control group, or
+//! sampled.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -18,20 +19,20 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(50);
 /// Every so many samples the slower half is looked at, too: disks and descriptors.
 const SLOWER: u32 = 4;
 
-/// What a tree is taken to fill of new memory in a second, with all processors at once.
+/// Bytes of new memory that a tree is assumed to fill in a second, with all processors at once.
 const FILLED_IN_A_SECOND: u64 = 32 << 30;
 
 /// The shortest pause before memory is looked at again, and what it is at least in units of what looking took.
 const SHORTEST: (Duration, u32) = (Duration::from_millis(1), 10);
 
-/// What a shell returns for a child that a signal ended is this and the signal's number (`bash(1)`).
+/// Exit status of a shell for a child that a signal ended, less the signal's number (`bash(1)`).
 const SHELL_SIGNAL: i32 = 128;
 
 /// How much sooner than others a run is ended by a kernel without memory: as if it held half of all (`proc_pid_oom_score_adj(5)`).
 const SOONER: i32 = 500;
 
-/// What System V keeps, by the names of `proc_sysvipc(5)`: columns, and how many bytes of memory one of each is. A message has a
-/// header, which its number of bytes leaves out.
+/// Objects that System V keeps, by the names of `proc_sysvipc(5)`: columns, and how many bytes of memory one of each
+/// is. A message has a header, which its number of bytes leaves out.
 const KEPT: &[(&str, &[(usize, u64)])] =
     &[("shm", &[(14, 1)]), ("msg", &[(3, 1), (4, 64)]), ("sem", &[(3, 64)])];
 
@@ -39,7 +40,7 @@ const KEPT: &[(&str, &[(usize, u64)])] =
 pub(super) struct Measure<'a> {
     limits: &'a Limits,
     counted: Counted,
-    /// What tells of limits that the kernel counts.
+    /// Counters of the limits that the kernel counts.
     counters: Option<Counters>,
     samples: u32,
     /// When the next sample is due.
@@ -221,7 +222,7 @@ pub(super) fn reached(name: &str, limits: &Limits) -> Violation {
     limit(name, value, limits)
 }
 
-/// What the tree holds of memory: private pages, what lies in `/dev/shm`, and what System V keeps for it.
+/// Returns the memory that the tree holds: private pages, files in `/dev/shm`, and objects that System V keeps for it.
 fn used_bytes(pids: &[i32], built: Option<&Built>) -> u64 {
     // Without namespaces both are everybody's.
     let shared = built.map_or(0, |built| {
@@ -231,7 +232,7 @@ fn used_bytes(pids: &[i32], built: Option<&Built>) -> u64 {
     pids.iter().fold(shared, |sum, pid| sum.saturating_add(private_bytes(*pid)))
 }
 
-/// What this ipc namespace keeps in memory, whether or not a process has it open.
+/// Returns the memory that this ipc namespace keeps, whether or not a process has it open.
 fn kept_bytes() -> u64 {
     // Before Linux 5.15 reading takes the square of the lines: seconds for the 32000 queues that there may be.
     let files = match syscalls::kernel_version() >= (5, 15) {
@@ -281,7 +282,7 @@ fn threads_of(pid: i32) -> u64 {
     fs::metadata(format!("/proc/{pid}/task")).map_or(0, |found| found.nlink().saturating_sub(2))
 }
 
-/// What it and its children that have ended wrote to disks (`proc_pid_io(5)`).
+/// Returns the bytes that a process and its children that have ended wrote to disks (`proc_pid_io(5)`).
 fn written_bytes(pid: i32) -> u64 {
     let Ok(text) = fs::read_to_string(format!("/proc/{pid}/io")) else { return 0 };
     let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"));

@@ -1,7 +1,7 @@
 //! A confined side that was started before its spec is known: its namespaces, and of its view of the file
 //! system what is the same for every run.
 //!
-//! It holds nothing and decides nothing, and ends when the monitor goes.
+//! The confined side holds nothing and decides nothing, and ends when the monitor goes.
 
 use std::fs::File;
 use std::io;
@@ -101,7 +101,7 @@ impl Ready {
 }
 
 impl Drop for Ready {
-    /// What is not used ends.
+    /// Ends a confined side that is not used.
     fn drop(&mut self) {
         if let Some(confined) = self.confined.take() {
             super::end(confined.pid, confined.group.as_ref());

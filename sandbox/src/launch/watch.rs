@@ -1,4 +1,4 @@
-//! What pid 1 does while the command runs, until nothing of it is left.
+//! Work of pid 1 while the command runs, until nothing of it is left.
 
 use std::fs;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ const MOMENT: Duration = Duration::from_millis(20);
 /// Most names of processes that are told.
 const MOST_NAMES: usize = 1_000;
 
-/// What pid 1 has to do with while the command runs.
+/// State of pid 1 while the command runs.
 pub(super) struct Watch<'a> {
     pub(super) spec: &'a SandboxSpec,
     pub(super) isolation: Isolation,
@@ -33,13 +33,13 @@ pub(super) struct Watch<'a> {
     pub(super) supervisor: Option<Supervisor>,
     /// Somebody is left whose calls the supervisor answers.
     pub(super) is_heard: bool,
-    /// What a control group counts, and what tells of it.
+    /// Resources that a control group counts, and the counters that report them.
     pub(super) counted: (Counted, Option<Counters>),
     /// Names of the processes that were there when the command had ended by itself, and a moment later.
     pub(super) left: Vec<String>,
 }
 
-/// What one look at the world calls for.
+/// Result of one look at the state of the run.
 enum Go {
     On,
     /// The run is to end, or nobody is there for it any more.
@@ -118,7 +118,7 @@ impl Watch<'_> {
                     // Nothing may be left to kill.
                     let _ = syscalls::kill(-1, libc::SIGKILL);
                 }
-                // What cannot end holds this up; then the monitor goes on without it.
+                // A process that cannot end holds this up; then the monitor goes on without it.
                 loop {
                     match syscalls::wait(-1, 0) {
                         Ok(_) => {}

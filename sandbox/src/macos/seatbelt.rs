@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::spec::{Access, FileRule, Network, SandboxSpec};
 
-/// What every program needs to start, and what shells and compilers ask of the system.
+/// Rules that every program needs to start, and that shells and compilers need of the system.
 const BASE: &str = "\
 (allow process-exec)
 (allow process-fork)
@@ -148,7 +148,7 @@ fn writing(text: &mut String, spec: &SandboxSpec) {
         if rule.access != Access::None || !regions.iter().any(|region| region.starts_with(&path)) {
             refuse(text, "file-write*", &path, number);
         }
-        // What holds it cannot be renamed, removed or exchanged.
+        // Directories above the path cannot be renamed, removed or exchanged.
         let above = path.ancestors().skip(1);
         for above in
             above.take_while(|above| regions.iter().any(|region| above.starts_with(region)))

@@ -17,7 +17,7 @@ use crate::kernel::syscalls::{self, Fork};
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_millis(200);
 
-/// What the acts are about, from the environment.
+/// Objects of the acts, from the environment.
 pub(super) struct Scene {
     /// Holds `outside/file`, `denied/file`, `project` and `outside/socket`.
     pub(super) place: PathBuf,
@@ -32,9 +32,9 @@ pub(super) struct Scene {
 /// One act.
 pub(super) struct Act {
     pub(super) name: &'static str,
-    /// What its success shows to be missing.
+    /// Protections that are missing if the act succeeds.
     pub(super) protections: &'static [Protection],
-    /// It succeeds without confinement; one that always fails there shows nothing.
+    /// The act itself, which succeeds without confinement; one that always fails there shows nothing.
     pub(super) run: fn(&Scene) -> bool,
 }
 

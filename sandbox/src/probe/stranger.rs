@@ -15,7 +15,7 @@ const STACK: usize = 64 << 10;
 /// A thread of this process with a number that no process of the run has. `kill(2)` and `/proc` know threads by their numbers, too.
 pub(super) struct Stranger {
     pub(super) number: i32,
-    /// It ends when this is gone.
+    /// Sender that keeps the thread alive: the thread ends when this is dropped.
     _stays: SyncSender<()>,
 }
 

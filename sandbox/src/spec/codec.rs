@@ -1,4 +1,4 @@
-//! What gateway and launcher tell each other, as plain bytes.
+//! Messages between gateway and launcher, as plain bytes.
 //!
 //! Both ends are the same executable, so there is no version; a frame that is not whole is an error.
 

@@ -1,4 +1,4 @@
-//! What was really enforced, for each protection.
+//! Protections that were really enforced.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ protections! {
     Survivors "survivors" "Nothing outlives the run.",
 }
 
-/// What came of one protection.
+/// Result for one protection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// Enforced, by these layers.
@@ -65,13 +65,13 @@ pub enum State {
     Off(String),
 }
 
-/// What came of each protection, told by the launcher from steps that succeeded.
+/// Result for each protection, reported by the launcher from steps that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[must_use]
 pub struct Enforced {
     /// The state of each protection; one that is not there is missing.
     pub states: BTreeMap<Protection, State>,
-    /// What is narrower than the spec asked for, one plain sentence each: why a write may fail.
+    /// Restrictions beyond the spec, one plain sentence each: why a write may fail.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a person can do about what is missing on a machine.
+//! Advice for a person about protections that are missing on a machine.
 
 use crate::Protection;
 
@@ -59,7 +59,7 @@ pub(crate) fn notifications() -> String {
 /// Says what would give `protection`.
 pub(crate) fn protection(protection: Protection) -> String {
     match protection {
-        // What watches over names and sockets needs a `/proc` of the run's own.
+        // Supervision of names and sockets needs a `/proc` of the run's own.
         Protection::Processes | Protection::Protected | Protection::UnixSockets => {
             "a container that masks parts of `/proc` keeps a new one from being mounted: start it with \
              `--security-opt systempaths=unconfined` (Podman: `--security-opt unmask=ALL`)"

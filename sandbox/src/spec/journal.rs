@@ -1,5 +1,5 @@
-//! What a run changed first of the files that are watched ([`crate::Watched`]), and what they held before: the journal that
-//! pid 1 writes while the run goes on, entry by entry, each before the change itself.
+//! First changes of a run to watched files ([`crate::Watched`]), and the previous contents: the journal that pid 1
+//! writes during the run, entry by entry, each before the change itself.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,11 +29,11 @@ pub struct Touched {
     pub program: String,
     /// Milliseconds since 1970.
     pub at: u64,
-    /// What was there.
+    /// Previous content.
     pub before: Before,
 }
 
-/// What a path held before a change.
+/// Content of a path before a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Before {
     /// There was nothing.
@@ -46,7 +46,7 @@ pub enum Before {
     Led(OsString, Option<OsString>),
     /// A file of so many bytes, too many to keep.
     Large(u64),
-    /// It could not be read, or is not a file.
+    /// The path could not be read, or is not a file.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! What pid 1 tells the monitor of directories that are inspected at the end.
+//! Notes of pid 1 to the monitor about directories that are inspected at the end.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,17 +6,17 @@ use std::path::PathBuf;
 /// Why a directory is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// It is a git directory that the run made: its configuration.
+    /// Git directory that the run made: its configuration is inspected.
     Repository,
-    /// It may be one in which a rebase or a sequence of picks was stopped: its instructions.
+    /// Directory in which a rebase or a sequence of picks may have been stopped: its instructions are inspected.
     Work,
-    /// It names another directory as its common one: that of a linked worktree, or none.
+    /// Directory that names another one as its common directory: that of a linked worktree, or none.
     Pointer,
-    /// It holds a `.git` file that the run made, which names a git directory.
+    /// Directory with a `.git` file that the run made, which names a git directory.
     File,
 }
 
-/// What pid 1 knows of a directory that is looked at in the end.
+/// Facts that pid 1 knows about a directory that is inspected at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) kind: Kind,

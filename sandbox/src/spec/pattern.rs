@@ -15,7 +15,7 @@ enum Segment {
     Wild(Wild),
 }
 
-/// What a pattern says of a path.
+/// Result of matching a path against a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
     /// Of the path, or of a directory that it lies in.

@@ -1,4 +1,4 @@
-//! What goes into a run and what comes out of it, on every platform.
+//! Inputs and results of a run, on every platform.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,12 +33,12 @@ pub struct Exit {
     pub max_rss_kib: u64,
 }
 
-/// What became of a run.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ending {
     /// How the command ended.
     pub exit: Exit,
-    /// What was refused to it.
+    /// Violations: accesses that were refused to the command.
     pub violations: Vec<Violation>,
     /// Names of the processes that it left running, which were ended with it.
     pub left: Vec<String>,
@@ -52,13 +52,13 @@ pub enum Error {
     Launcher {
         /// The executable.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The launcher went away without a report.
     #[error("the launcher did not report: {source}")]
     Report {
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A step of the launcher failed.
@@ -76,7 +76,7 @@ pub enum Error {
         protection: Protection,
         /// Why.
         reason: String,
-        /// What would give it.
+        /// Advice on how to get the protection.
         help: String,
     },
     /// The program could not be executed.
@@ -84,13 +84,13 @@ pub enum Error {
     Exec {
         /// The program.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// There is no terminal for the command.
     #[error("no terminal can be made: {source}")]
     Terminal {
-        /// What the system said; `StorageFull` when all that it gives are in use.
+        /// Error of the system; `StorageFull` when all terminals that it gives are in use.
         source: io::Error,
     },
     /// The spec contradicts itself.

@@ -1,4 +1,4 @@
-//! What the launcher's steps achieved, collected as they succeed.
+//! Results of the launcher's steps, collected as they succeed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{Enforced, Protection, State};
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     states: BTreeMap<Protection, State>,
-    /// What is not as the caller may expect it, for people.
+    /// Differences from what the caller may expect, for people.
     pub(crate) notes: Vec<String>,
 }
 
@@ -18,7 +18,7 @@ impl Steps {
         for protection in protections {
             match self.states.get_mut(protection) {
                 Some(State::Enforced(layers)) => layers.push(layer.to_owned()),
-                // What is open stays open, whatever else helps.
+                // A protection that is partial or off stays so, whatever else helps.
                 Some(State::Partial(_) | State::Off(_)) => {}
                 Some(State::Missing(_)) | None => {
                     let state = State::Enforced(vec![layer.to_owned()]);

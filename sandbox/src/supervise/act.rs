@@ -43,7 +43,7 @@ pub(super) struct Performer<'a> {
 /// Performs `call`.
 pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<Answer, Refused> {
     let caller = Caller::new(supervisor.listener.as_fd(), call);
-    // What the filter refuses by number and arguments comes here only to be told.
+    // Calls that the filter refuses by number and arguments come here only to be reported.
     if let Some(refused) = supervisor.refused_call(call) {
         return Err(refused);
     }
@@ -116,7 +116,7 @@ fn reopen(object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
 fn reopen_at_once(object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
     let file = reopen(object, flags | libc::O_NONBLOCK)?;
     if flags & (libc::O_NONBLOCK | libc::O_PATH) == 0 {
-        // What may be changed later, as the caller gave it.
+        // Flags that may be changed later, as the caller gave them.
         let kept = flags & (libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME);
         syscalls::set_status_flags(file.as_fd(), kept)?;
     }
@@ -263,7 +263,7 @@ impl Performer<'_> {
         let same =
             [object, &again].map(|it| resolve::metadata(it).map(|it| repository::identity(&it)));
         let [one, other] = same;
-        // It was moved meanwhile: nobody knows what it is.
+        // The object was moved meanwhile: nobody knows what it is.
         if one? != other? {
             return Err(Refused::Errno(libc::EACCES));
         }
@@ -402,7 +402,7 @@ impl Performer<'_> {
         let file =
             self.with_umask(|| syscalls::create_at(parent, named.name(), flags, mode & 0o7777))?;
         self.settle(&judged, named, || {
-            // It may have another name already, or none.
+            // The file may have another name already, or none.
             drop(syscalls::unlink_at(parent, named.name(), 0));
         })?;
         self.note_again("open", named, &path)?;
@@ -453,7 +453,7 @@ impl Performer<'_> {
             return Ok(Answer::Descriptor { file, close_on_exec });
         }
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
-        // What has no name any more can be given one only by a call that is judged itself.
+        // A file without a name can be given one only by a call that is judged itself.
         let is_named = kind.is_file() && found.nlink() > 0;
         let mut copy = None;
         if writes && is_named && flags & libc::O_PATH == 0 {
@@ -570,11 +570,11 @@ impl Performer<'_> {
     }
 }
 
-/// What the last component of a path is.
+/// Object that the last component of a path names.
 enum Final {
     Nothing,
     Object(OwnedFd),
-    /// What a descriptor of a process refers to.
+    /// Object that a descriptor of a process refers to.
     Descriptor(OwnedFd),
     /// A link that leads there.
     Elsewhere(Named),

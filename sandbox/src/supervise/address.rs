@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What stands in reports for the rule that keeps a run from connecting past its own loopback.
+/// Name in reports of the rule that keeps a run from connecting past its own loopback.
 pub(super) const RULE: &str = "builtin: nothing leaves but through the proxy";
 
 /// Returns what `address`, as `connect(2)` takes it, names outside of the loopback interface.
@@ -76,7 +76,7 @@ mod tests {
         assert!(!is_open(8080, &[line("0100007F:1F90", "01"), closed()]));
         assert!(!is_open(8081, &[line("0100007F:1F90", "0A"), closed()]));
         assert!(!is_open(8080, &[Ok(String::new())]));
-        // What cannot be seen is tried.
+        // Ports that cannot be looked up are tried.
         assert!(is_open(8080, &[Err(io::ErrorKind::NotFound.into())]));
     }
 

@@ -15,7 +15,7 @@ use crate::kernel::syscalls::{self, MOST_ATTRIBUTE};
 /// Leaves an owner or a group as it is.
 const AS_IT_IS: u32 = u32::MAX;
 
-/// What a call would change.
+/// Change of attributes that a call asks for.
 enum Change {
     Mode(u32),
     Owner(u32, u32),
@@ -111,7 +111,7 @@ impl Performer<'_> {
             return Err(invalid());
         };
         let time = |seconds: &i64, part: &i64| {
-            // What has a meaning of its own among nanoseconds is none among microseconds.
+            // Values with a special meaning as nanoseconds have none as microseconds.
             let is_part = unit == 1 || (0..1_000_000).contains(part);
             let part = part.checked_mul(unit).filter(|_| is_part).ok_or_else(invalid)?;
             Ok::<_, Refused>(libc::timespec { tv_sec: *seconds, tv_nsec: part })
@@ -165,7 +165,7 @@ impl Performer<'_> {
     fn change(&self, call: &str, object: &OwnedFd, change: &Change) -> Result<Answer, Refused> {
         let found = resolve::metadata(object)?;
         let is_named = (found.is_file() || found.is_dir()) && found.nlink() > 0;
-        // What was handed over as a stream lies on a mount of the host, where nothing else refuses this.
+        // Objects handed over as a stream are on a mount of the host, where nothing else refuses this.
         if is_named {
             let path = resolve::real_path(object.as_fd())?;
             if self.supervisor.guard.judge(Act::Make, &path) == Word::Outside {

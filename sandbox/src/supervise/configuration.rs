@@ -8,11 +8,11 @@ use super::guard::{Act, Guard, Word};
 use crate::git_text::{GitVariable, git_variables};
 use crate::{GitKeys, SandboxSpec};
 
-/// What the configuration of a git directory may hold that a run makes, and what it may change in one that was there.
+/// Keys that the configuration of a git directory made by a run may hold, and that a run may change in an existing one.
 #[derive(Debug, Clone)]
 pub(super) struct Keys(GitKeys);
 
-/// What is said of a text that git would not read, in the place of a key.
+/// Text in the place of a key for a configuration that git would not read.
 pub(super) const UNREADABLE: &str = "what git cannot read";
 
 /// Says whether a key is in a list.

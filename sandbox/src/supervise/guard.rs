@@ -11,7 +11,7 @@ use crate::spec::pattern::{Match, Pattern};
 use crate::spec::violation::AT_TOP;
 use crate::{FileRule, Network, SandboxSpec, Violation};
 
-/// What a call would do at a path.
+/// Act of a call at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     /// Makes an empty object there, or writes one.
@@ -20,14 +20,14 @@ pub(super) enum Act {
     Place,
 }
 
-/// What the guard says of an act.
+/// Verdict of the guard on an act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     /// Nothing against it.
     Free,
-    /// What is named forbids it.
+    /// Forbidden by the rule named here.
     Forbidden(String),
-    /// It is in no writable region; the kernel refuses it as well.
+    /// The path is in no writable region; the kernel refuses the act as well.
     Outside,
 }
 
@@ -38,9 +38,9 @@ pub(crate) struct Guard {
     names: Vec<Name>,
     /// Names that are guarded where a region begins.
     top: Vec<Name>,
-    /// What is free although a name of these covers it.
+    /// Paths that are free although a name of these covers them.
     opened: Vec<PathBuf>,
-    /// What rules refuse and may be removed.
+    /// Paths that rules refuse and that may be removed.
     removable: Vec<PathBuf>,
     rules: Vec<FileRule>,
     /// Links and directories that stay where they are.
@@ -50,7 +50,7 @@ pub(crate) struct Guard {
     sockets: Vec<PathBuf>,
     /// Configurations of git that may be replaced by others of which some keys differ.
     configurations: Vec<PathBuf>,
-    /// What the host shows inside of the directories of the run's own.
+    /// Objects of the host that are shown inside of the run's own directories.
     shown: Vec<PathBuf>,
     /// Caches whose changes are the run's own: names are free there, and sockets of the host are not the run's.
     caches: Vec<PathBuf>,

@@ -1,7 +1,7 @@
 //! The history of a project: objects of git that were there before the run are neither removed, moved nor written.
 //!
-//! What a command does to files, version control can bring back; so no command takes that away. References can be lost,
-//! and what they named is found again (`git-fsck(1)`, `--lost-found`).
+//! Changes of a command to files can be undone by version control; so no command takes that away. References can be
+//! lost, and the objects that they named are found again (`git-fsck(1)`, `--lost-found`).
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! What a run leaves in git directories that would run programs when somebody uses git there: looked at when
-//! nothing of the run is left, by pid 1 or, if that one is gone, by the monitor.
+//! Changes of a run in git directories that would run programs when somebody uses git there: inspected when nothing of
+//! the run is left, by pid 1 or, if that one is gone, by the monitor.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ const MOST_PLACES: usize = 500;
 /// Longest file that is read; git's own are a few hundred bytes.
 const MOST_TEXT: u64 = 1 << 20;
 
-/// What stands in the name of a file that is not yet in its place. A command that could write, move or replace it would do so
-/// with what is to be looked into.
+/// Part of the name of a file that is not yet in its place. A command that could write, move or replace the file could
+/// do so with the files to inspect.
 pub(super) const OWN: &str = ".stockade-";
 
 /// Names that are tried to put something aside under.
@@ -103,7 +103,7 @@ pub(crate) fn from_outside(spec: &SandboxSpec, places: &[Place]) -> Vec<Violatio
     found.flatten().collect()
 }
 
-/// What must not stay as it is: its name, what is wrong with it, and the words for that.
+/// File that must not stay as it is: its name, the key that is refused, and the words for that.
 struct Planted {
     name: &'static str,
     key: String,
@@ -272,12 +272,12 @@ fn starting(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What a person had left there before the run.
+/// Returns the lines that a person had left there before the run.
 fn starting_lines(directory: &OwnedFd) -> Vec<OsString> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
     let opened = syscalls::create_at(directory.as_fd(), Path::new("rebase-merge"), flags, 0);
     let text = opened.and_then(|opened| read(&opened, "git-rebase-todo"));
-    // What cannot be read was nothing that a person left.
+    // A file that cannot be read was not left by a person.
     let text = text.ok().flatten().unwrap_or_default();
     starting(&text).map(|line| OsString::from_vec(line.to_vec())).collect()
 }
@@ -343,7 +343,7 @@ pub(super) fn renew(directory: &OwnedFd, name: &str, text: &[u8]) -> io::Result<
 
 /// Removes the symbolic links of a git directory that the run made: git makes none.
 fn remove_links(directory: &OwnedFd, path: &Path) -> Vec<Violation> {
-    // It may be one by some of its names only, and hold the files of somebody.
+    // The directory may be a git directory by some of its names only, and hold the files of somebody.
     if matches!(repository::is_git(directory, path), Ok(false)) {
         return Vec::new();
     }

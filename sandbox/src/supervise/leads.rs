@@ -35,7 +35,7 @@ pub(super) struct Leads {
     hidden: Vec<(Pattern, String)>,
 }
 
-/// What a text leads to.
+/// Object to which a text leads.
 struct End {
     path: PathBuf,
     is_there: bool,
@@ -97,7 +97,7 @@ fn follow(guard: &Guard, above: &Path, text: &Path) -> Result<End, Doubt> {
     let mut end = End { path: above.to_path_buf(), is_there: true };
     let (mut links, mut is_down) = (0, false);
     for part in text.components() {
-        // What a run can replace may lead elsewhere later, and what lies above that is anything.
+        // A directory that a run can replace may lead elsewhere later, and its parent may be any directory.
         if part == Component::ParentDir && is_down {
             return Err(Doubt("by `..` behind a name that a command can replace", end.path));
         }

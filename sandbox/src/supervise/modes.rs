@@ -64,7 +64,7 @@ fn directories(spec: &SandboxSpec) -> BTreeSet<PathBuf> {
     let mut all = BTreeSet::new();
     for end in ends {
         for path in end.ancestors().take_while(is_writable) {
-            // What lies above it is known as well.
+            // Directories above a known one are known as well.
             if !all.insert(path.to_path_buf()) {
                 break;
             }

@@ -94,7 +94,7 @@ impl Performer<'_> {
     /// Says whether a directory in a writable region holds something, so that nobody can remove it.
     fn is_full(&self, named: &Named, directory: &OwnedFd) -> Result<bool, Refused> {
         let is_ours = self.supervisor.guard.is_in_region(&named.path()?);
-        // What cannot be listed is judged.
+        // A directory that cannot be listed is judged.
         Ok(is_ours && repository::is_empty(directory).is_ok_and(|is_empty| !is_empty))
     }
 
@@ -114,7 +114,7 @@ impl Performer<'_> {
             let there = there.to_string();
             let rule = address::RULE.to_owned();
             let mut found = violation("network", "connect", Path::new(&there), rule);
-            // What the kernel would say, which has no route there.
+            // Error that the kernel, which has no route there, would return.
             found.errno = libc::ENETUNREACH;
             return Err(Refused::Rule(found));
         }
@@ -143,7 +143,7 @@ impl Performer<'_> {
             object => object?,
         };
         let real = resolve::real_path(object.as_fd())?;
-        // What was there before belongs to a server of the host, and so does what others make meanwhile.
+        // Sockets from before the run belong to a server of the host, and so do those that others make meanwhile.
         let guard = &self.supervisor.guard;
         let is_own = guard.is_in_region(&real) && self.supervisor.made.holds(&object)?;
         if !is_own && !guard.allows_socket(&real) {
@@ -215,9 +215,9 @@ impl Performer<'_> {
         let judged = self.permit_at(Act::Place, "bind", &named)?;
         let now = SystemTime::now();
         let earliest = now.checked_sub(TICK).unwrap_or(now);
-        // What the socket tells of itself is its address as it is given here: the caller's own text where it
-        // leads us to the directory that was looked at, else the bare name in that directory. Whatever the
-        // way is changed to meanwhile, the name was judged, and a socket holds nothing.
+        // The socket reports its address as it is given here: the caller's own text where it leads us to the directory
+        // that was judged, else the bare name in that directory. Whatever the path is changed to meanwhile, the name
+        // was judged, and a socket holds nothing.
         let identity = |found: &Metadata| repository::identity(found);
         let here = identity(&resolve::metadata(&named.parent)?);
         let above = match path.parent() {

@@ -1,4 +1,4 @@
-//! What keeps runs apart that have one loopback interface: the listeners of their proxies, and abstract names.
+//! Separation of runs that share one loopback interface: the listeners of their proxies, and abstract names.
 //!
 //! Each proxy listens at an address of its own and at the same ports, where no command can bind. A connection to the address
 //! that a command knows is made to the run's own listener instead, so it reaches no other one, and nobody else can answer it.
@@ -14,7 +14,7 @@ use super::guard::violation;
 use crate::kernel::syscalls;
 use crate::spec::PROXY_PORTS;
 
-/// What stands in reports for the rule about the proxies of other runs.
+/// Name in reports of the rule about the proxies of other runs.
 const RULE: &str = "builtin: proxies of other commands";
 
 /// Addresses that are tried until one is free; each is one of four million.
@@ -27,7 +27,7 @@ const MOST_NAMES: usize = 10_000;
 const BEFORE_V4: usize = 4;
 const BEFORE_V6: usize = 8;
 
-/// What one run knows about those that have its loopback interface as well.
+/// Facts that one run knows about the runs that share its loopback interface.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     /// Where its own proxy listens, if it has one.

@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(of(&numerous, ".ENV".to_owned()), rule);
         assert_eq!(of(&numerous, ".env.7".to_owned()), None, "it is there already");
         assert_eq!(of(&numerous, "env".to_owned()), None);
-        // What cannot be listed gets none.
+        // A directory that cannot be listed gets no new names.
         assert_eq!(numerous.refuses(Path::new("/none/.env")), rule);
         numerous.names.clear();
         assert_eq!(of(&numerous, ".env.next".to_owned()), None);

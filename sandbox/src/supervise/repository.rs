@@ -33,11 +33,11 @@ const MOST_MADE: usize = 100_000;
 /// Most hooks that are looked at when a directory becomes a git directory.
 const MOST_HOOKS: usize = 1_000;
 
-/// What tells an object from every other, also from one that got its inode later: device, inode, and when it was made,
-/// where the file system knows.
+/// Identity that tells an object from every other, also from one that got its inode later: device, inode, and when it
+/// was made, where the file system knows.
 pub(super) type Identity = (u64, u64, Option<SystemTime>);
 
-/// What this run made and what is still there: directories, sockets, `.git` files and configurations; and the
+/// Objects that this run made and that still exist: directories, sockets, `.git` files and configurations; and the
 /// directories that are inspected at the end.
 #[derive(Debug, Default)]
 pub(super) struct Made {
@@ -349,7 +349,7 @@ pub(super) fn stays(
         return Ok(Some(OWN_NAME));
     }
     let is_info = is(name, "info");
-    // What comes to the names of the others is judged where it is placed.
+    // Objects that come to the other names are judged where they are placed.
     if !(is_info || !is_placed && PARTS.iter().any(|part| is(name, part))) {
         return Ok(None);
     }

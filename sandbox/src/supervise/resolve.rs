@@ -98,7 +98,7 @@ fn walk(caller: &Caller<'_>, from: OwnedFd, path: &Path) -> io::Result<OwnedFd> 
     }
     let flags = libc::O_PATH | libc::O_DIRECTORY;
     match syscalls::open_at(from.as_fd(), relative, flags, NO_MAGIC_LINKS) {
-        // What lies in `/proc` may be another thing for the caller than for us.
+        // A path in `/proc` may lead to another object for the caller than for us.
         Ok(found) if !syscalls::is_in_proc(found.as_fd())? => return Ok(found),
         Err(found) if found.raw_os_error() != Some(libc::ELOOP) => return Err(found),
         Ok(_) | Err(_) => {}

@@ -25,7 +25,7 @@ const MOST_PATHS: usize = 2_000;
 /// Most that is kept of all files together.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What is watched in one run.
+/// Files that are watched in one run.
 #[derive(Debug, Default)]
 pub(crate) struct Review {
     /// Names of one part, in small letters.

@@ -10,7 +10,7 @@ use seccompiler::{
 use super::tests::run_whole;
 use super::{Case, Instruction, Row, Table, Test};
 
-/// What the oracle returns where a case holds.
+/// Return value of the oracle where a case holds.
 const HOLDS: u32 = libc::SECCOMP_RET_ERRNO | 1;
 
 fn condition(argument: u32, length: SeccompCmpArgLen, mask: u64, value: u64) -> SeccompCondition {

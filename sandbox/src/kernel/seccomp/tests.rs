@@ -270,7 +270,7 @@ fn the_filter_of_process_1_refuses_what_its_work_does_not_need() {
     }
     let absent = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
     assert_eq!(run(libc::c_long::from(NEWEST) + 1, 0), absent);
-    // What supervising is made of.
+    // Calls that supervision is made of.
     for number in [
         libc::SYS_process_vm_readv,
         libc::SYS_pidfd_getfd,

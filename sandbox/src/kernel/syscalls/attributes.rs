@@ -1,4 +1,5 @@
-//! What a file has beside its bytes: owner, times, extended attributes; and copies that share the bytes on the disk.
+//! Attributes of a file beside its bytes: owner, times, extended attributes; and copies that share the bytes on the
+//! disk.
 
 use std::ffi::{CStr, CString};
 use std::io;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{check, signal_set};
 use crate::LastWords;
 
-/// What is said, and whether the time has run out: first for a fault, then for a time that is over.
+/// Last words: first for a fault, then for a time limit that is over.
 static WORDS: OnceLock<[LastWords; 2]> = OnceLock::new();
 
 /// Signals by which a fault of a process ends it (signal(7)).
@@ -55,7 +55,7 @@ pub(crate) fn set_last_words(words: [LastWords; 2], limit: Duration) -> io::Resu
     if WORDS.set(words).is_err() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    // Who started this process may have it ignore signals, as nohup(1) does; but neither faults nor the time.
+    // The parent of this process may have it ignore signals, as nohup(1) does; but neither faults nor the time limit.
     let ends = ends().filter(|signal| *signal == libc::SIGALRM || !is_ignored(*signal));
     let signals: Vec<i32> = FAULTS.into_iter().chain(ends).collect();
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();

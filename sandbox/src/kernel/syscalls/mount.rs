@@ -233,7 +233,7 @@ pub(crate) fn new_overlay(
         (c"lowerdir", lower.as_c_str()),
         (c"upperdir", upper.as_c_str()),
         (c"workdir", work.as_c_str()),
-        // What the layers say of themselves leads nowhere, whoever wrote it.
+        // Attributes in the layers lead nowhere, whoever wrote them.
         (c"redirect_dir", c"nofollow"),
         (c"metacopy", c"off"),
         (c"index", c"off"),

@@ -93,7 +93,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What is said of a process that is about to be killed.
+    /// Returns the end that is reported for a process that is about to be killed.
     pub(crate) fn killed(pid: i32) -> Ended {
         let none = Duration::ZERO;
         let signal = Some(libc::SIGKILL);

@@ -1,4 +1,4 @@
-//! What the supervisor does for callers: notifications, their memory, and acts by descriptor.
+//! System calls that the supervisor makes for callers: notifications, their memory, and acts by descriptor.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};

@@ -123,7 +123,7 @@ impl Performer<'_> {
             return Ok(Answer::Value(0));
         }
         let judged = self.permit_at(Act::Place, "rename", &to)?;
-        // What is guarded cannot be put out of the way either; from outside nothing can be moved at all.
+        // Guarded objects cannot be put out of the way either; from outside nothing can be moved at all.
         let source = from.path()?;
         if let Word::Forbidden(rule) = self.supervisor.guard.judge(Act::Make, &source) {
             return Err(Refused::Rule(violation("write", "rename", &source, rule)));
@@ -161,7 +161,7 @@ impl Performer<'_> {
         if let Some(replaced) = replaced {
             self.supervisor.lost(&replaced);
         }
-        // What lies beneath may have become more meanwhile.
+        // The tree beneath may have grown meanwhile.
         let region = self.supervisor.guard.region(&path);
         let back = || take_back(&from, &to, flags, region.map(PathBuf::as_path));
         self.settle(&judged, &to, back)?;
@@ -300,7 +300,7 @@ impl Performer<'_> {
     fn permit_target(&self, call: &str, path: &Path, text: &Path) -> Result<(), Refused> {
         let above = path.parent().unwrap_or(path);
         let guard = &self.supervisor.guard;
-        // What leads on from outside, or to another place for each process, is not known by its text.
+        // The end of a link that leads on from outside, or to another place for each process, is not known by its text.
         let is_known = |target: &PathBuf| {
             let leads_on = || target.canonicalize().is_ok_and(|it| guard.is_in_region(&it));
             guard.is_in_region(target) || !target.starts_with("/proc") && !leads_on()

@@ -1,4 +1,4 @@
-//! What is written down of a change before it is done, see [`crate::supervise::review`].
+//! Journal entries that are written before a change is done, see [`crate::supervise::review`].
 
 use std::ffi::OsStr;
 use std::fs;
@@ -121,7 +121,7 @@ impl Performer<'_> {
         let base = resolve::own_path(from.parent.as_fd()).join(from.name());
         let there = resolve::own_path(to.parent.as_fd()).join(to.name());
         let Ok(beneath) = links::beneath(&from.parent, from.name()) else {
-            // What cannot be walked through is told as a whole.
+            // A directory that cannot be walked through is reported as a whole.
             self.write_down("rename", &source, || Before::Unknown)?;
             return self.write_down("rename", &path, || Before::Unknown);
         };

@@ -37,7 +37,7 @@ impl Performer<'_> {
     ) -> Result<Option<OwnedFd>, Refused> {
         let found = resolve::metadata(object)?;
         let Some(named) = self.shared_name(call, object, &found)? else { return Ok(None) };
-        // Who may not write it does not get a copy either.
+        // A caller that may not write the object does not get a copy either.
         match syscalls::may_write(object.as_fd()) {
             Ok(()) => {}
             Err(error) => return Err(error.into()),

@@ -46,7 +46,7 @@ impl Performer<'_> {
             }
             lock => lock?,
         };
-        // That of somebody else is his to rename.
+        // The lock of another process is for that process to rename.
         self.permit_lock("rename", &from.parent, &from.path()?, &lock)?;
         let made = resolve::metadata(&lock)?;
         let new = match made.is_file().then(|| inspection::text(lock.into())) {

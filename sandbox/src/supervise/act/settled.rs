@@ -8,7 +8,7 @@ use super::super::resolve::Named;
 use super::super::{Refused, repository};
 use super::Performer;
 
-/// What was found before an act.
+/// Findings before an act.
 pub(in crate::supervise) struct Judged {
     act: Act,
     call: &'static str,

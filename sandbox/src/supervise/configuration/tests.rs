@@ -147,7 +147,7 @@ fn what_was_there_changes_in_harmless_keys_alone() {
     check(&with("[user]\nemail = a@b"), None);
     check(&with("[remote \"up\"]\nurl = /u\nfetch = +a:b\n[branch \"m\"]\nremote = up"), None);
     check(&with("[remote \"o\"]\nfetch = +a:b"), None);
-    // What follows no remote that has a name here, or has another way to be dangerous.
+    // Branches that follow no remote that has a name here, or are dangerous in another way.
     check(&with("[branch \"m\"]\nremote = https://x"), Some("branch.remote"));
     check(&with("[branch \"m\"]\npushRemote = up"), Some("branch.pushremote"));
     check(&with("[branch \"m\"]\nmergeOptions = -s ./x"), Some("branch.mergeoptions"));
@@ -162,7 +162,7 @@ fn what_was_there_changes_in_harmless_keys_alone() {
     check("", Some("core.bare"));
     check("[core", Some(UNREADABLE));
     assert_eq!(keys.changed(b"[core", b"[user]\nemail=a").as_deref(), Some(UNREADABLE));
-    // What is set already and leads elsewhere may stay.
+    // Values that are set already and lead elsewhere may stay.
     let old = "[branch \"m\"]\nremote = https://x\n";
     let new = format!("{old}[branch \"n\"]\nremote = .\n");
     assert_eq!(keys.changed(old.as_bytes(), new.as_bytes()), None);
@@ -265,7 +265,7 @@ fn text(number: u64) -> String {
 /// A variable's full name and its value.
 type Setting = (Vec<u8>, Option<Vec<u8>>);
 
-/// What git says that a text sets; none for what it cannot read.
+/// Returns the settings that git reads from a text; none if git cannot read it.
 fn as_git_reads(text: &[u8]) -> Option<Vec<Setting>> {
     let mut git = Command::new("git")
         .args(["config", "--list", "-z", "-f", "-"])
