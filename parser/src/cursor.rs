@@ -3,7 +3,7 @@
 use crate::event::Kind;
 use crate::grammar::Parser;
 
-/// What a byte may be outside quotes.
+/// Classes of a byte outside quotes.
 const META: u8 = 1;
 const SPECIAL: u8 = 2;
 const NAME_START: u8 = 4;

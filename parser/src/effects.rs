@@ -1,4 +1,4 @@
-//! What options and operands of a command do, and when a command only reads.
+//! Effects of options and operands of a command, and when a command only reads.
 //!
 //! The rules for whoever judges by effects:
 //!
@@ -74,7 +74,7 @@ impl Reader<'_> {
         self.effect(kind, argument.index, Some(argument.word.clone()));
     }
 
-    /// What the command does whatever its operands are.
+    /// Adds the effects that the command has whatever its operands are.
     pub(crate) fn effect_of_command(&mut self, slot: &Slot) {
         let index = self.at;
         let program = Argument { word: self.word(index), index };

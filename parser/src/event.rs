@@ -1,6 +1,6 @@
 //! The flat syntax tree: events in source order whose leaves tile the text.
 
-/// What an event is: a leaf (a token), the opening of a node, or the closing of one.
+/// Kind of an event: a leaf (a token), the opening of a node, or the closing of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     // Leaves.

@@ -171,7 +171,7 @@ fn name(tree: &CommandTree, command: &SimpleCommand) -> String {
     if command.words.len() > 1 { format!("{first} …") } else { first }
 }
 
-/// What stands under `character` so that carets line up: a tab under a tab.
+/// Returns the text under `character` that makes carets line up: a tab under a tab.
 fn blank(character: char) -> String {
     match character {
         '\t' => "\t".to_owned(),

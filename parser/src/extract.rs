@@ -101,7 +101,7 @@ pub(crate) struct Collecting {
     pub command: u32,
 }
 
-/// What an open node of the syntax tree is for the walk.
+/// Role of an open node of the syntax tree in the walk.
 pub(crate) enum Build {
     /// Nothing is built: the node only groups.
     Passing,
@@ -186,7 +186,7 @@ pub(crate) struct Run {
     pub end: usize,
     /// The shell of the outer text, when this one has its own.
     pub outer: Option<Box<Shell>>,
-    /// What to do when the run is over.
+    /// Scope to leave when the run is over.
     pub scope: Option<scope::Scope>,
     pub depth: u32,
     /// The body of a here-document that this run is for: the event that opens it.
@@ -372,7 +372,7 @@ pub(crate) fn extract(
 }
 
 impl Walk<'_> {
-    /// What the start state does not promise makes the whole text opaque.
+    /// Makes the whole text opaque if the start state does not promise all that is needed.
     fn start_state(&mut self) {
         let whole = Span::new(0, self.source_length);
         let start = self.start;

@@ -60,7 +60,7 @@ pub(crate) enum OperandMode {
     QuotedPattern,
 }
 
-/// What ends arithmetic text.
+/// End of arithmetic text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArithmeticEnd {
     /// `))`; the index of a speculation, if backtracking is possible.

@@ -30,11 +30,11 @@ pub enum Dialect {
 pub struct Value {
     /// Where it stands in the text.
     pub span: Span,
-    /// What it is.
+    /// Kind of the value.
     pub kind: Kind,
 }
 
-/// What a value is.
+/// Kind of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// `null`.
@@ -67,7 +67,7 @@ pub struct Member {
 pub struct Error {
     /// The byte at which it was seen.
     pub at: usize,
-    /// What is wrong, without full stop.
+    /// Error message, without full stop.
     pub message: String,
 }
 

@@ -3,22 +3,22 @@
 pub(crate) mod awk;
 pub(crate) mod sed;
 
-/// What a program in another language does.
+/// Effects of a program in another language.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Findings {
     /// Shell texts that it runs.
     pub executes: Vec<Vec<u8>>,
-    /// It may run something that is not listed.
+    /// True if the program may run something that is not listed.
     pub may_execute: bool,
     /// Files that it writes.
     pub writes: Vec<Vec<u8>>,
-    /// It may write a file that is not listed.
+    /// True if the program may write a file that is not listed.
     pub may_write: bool,
     /// Files that it reads.
     pub reads: Vec<Vec<u8>>,
-    /// It may read a file that is not listed.
+    /// True if the program may read a file that is not listed.
     pub may_read: bool,
-    /// It may use the network.
+    /// True if the program may use the network.
     pub network: bool,
 }
 
@@ -29,7 +29,7 @@ impl Findings {
     }
 }
 
-/// What stands between two delimiters.
+/// Kind of text between two delimiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Between {
     /// A regular expression: a delimiter in brackets is literal.

@@ -1,4 +1,4 @@
-//! What the authority saw in one text, in the terms in which it is compared with the witness.
+//! Marks of the authority in one text, in the terms in which it is compared with the witness.
 
 use crate::tree::HowRead;
 use crate::{Bytes, Span};
@@ -8,7 +8,7 @@ use crate::{Bytes, Span};
 pub(crate) struct Mark {
     /// Where.
     pub span: Span,
-    /// What.
+    /// Kind of the mark.
     pub kind: MarkKind,
 }
 

@@ -17,12 +17,12 @@ use crate::{
     WordClass,
 };
 
-/// What the tables say about one command.
+/// Reading of one command by the tables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Reading {
     /// Commands and texts that it starts, in the order of its words.
     pub inner: Vec<Inner>,
-    /// What its options and operands do.
+    /// Effects of its options and operands.
     pub effects: Vec<Effect>,
     /// A row speaks of the program and knew every option and operand.
     pub effects_known: bool,
@@ -32,9 +32,9 @@ pub(crate) struct Reading {
     pub unread: Option<u32>,
     /// The word with the file of a script that it runs; the first of `inner` that has its words is that script.
     pub script: Option<u32>,
-    /// What it starts, or the shell that it is, has its own standard input.
+    /// True if the command that it starts, or the shell that it is, has its own standard input.
     pub same_input: bool,
-    /// It reads such a text from the standard input of the shell.
+    /// True if it reads such a text from the standard input of the shell.
     pub reads_code: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Doubt {
     pub reason: Reason,
     /// The word that causes it, as index into the words; the whole command if none.
     pub word: Option<u32>,
-    /// What exactly, for people.
+    /// Exact cause, for people.
     pub detail: String,
     /// How to write it so that it is understood; empty when there is no such way.
     pub help: String,
@@ -164,19 +164,19 @@ pub(crate) struct Reader<'a> {
     trusted: bool,
     /// Rules look through it.
     pub(crate) strip: bool,
-    /// What is not known here is a doubt.
+    /// True if unknown words are a doubt.
     pub(crate) strict: bool,
     /// Words that are not known do no more than what the row says.
     pure: bool,
     /// Words that the row does not know say nothing: it is that of a builtin, and the command is the harmless program of the
     /// same name; or it tells of a few options alone.
     pub(crate) outside: bool,
-    /// It just reads, as far as its form tells.
+    /// True if the command just reads, as far as its form tells.
     read_only: bool,
     pub(crate) locality: Locality,
     /// The directory into which it changes first.
     pub(crate) directory: Option<Word>,
-    /// What xargs replaces; an inexact word if that is not known.
+    /// Text that xargs replaces; an inexact word if that is not known.
     pub(crate) replace: Option<Word>,
     pub(crate) assignments: Vec<Assignment>,
     /// Meanings of option values in the form that holds.
@@ -482,7 +482,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is not known could start a program, unless the row says that it does not.
+    /// Adds the effect of an unknown word, which could start a program, unless the row says that it does not.
     fn anything(&mut self, index: u32) {
         if !self.pure {
             self.effect(EffectKind::Execute, index, None);

@@ -21,7 +21,7 @@ pub(crate) struct Seen<'a> {
     pub values: Vec<Argument>,
     /// Index of the word in which it stands.
     pub index: u32,
-    /// It was switched off: `+x` of a shell.
+    /// True if the option was switched off: `+x` of a shell.
     pub off: bool,
 }
 
@@ -58,11 +58,11 @@ pub(crate) struct Scanner<'a> {
     ended: bool,
     /// The options so far.
     pub seen: Vec<Seen<'a>>,
-    /// What was not understood so far.
+    /// Words and options that were not understood so far.
     pub troubles: Vec<Trouble>,
 }
 
-/// What a word can be, by its beginning.
+/// Kinds of a word, by its beginning.
 enum Shape {
     Operand,
     End,

@@ -44,7 +44,7 @@ pub struct Programs {
 pub struct TableError {
     /// Line, from 1.
     pub line: u32,
-    /// What is wrong, in one sentence.
+    /// Error message, in one sentence.
     pub message: String,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn prints_number(words: &[&[u8]]) -> bool {
     Names::builtin().is_some_and(|names| names.prints_number(words))
 }
 
-/// What the tables say about a name.
+/// Result of looking up a name in the tables.
 #[derive(Clone, Copy)]
 pub(crate) enum Lookup<'a> {
     /// Nothing: its effects are unknown.

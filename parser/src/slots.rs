@@ -197,7 +197,7 @@ impl Reader<'_> {
         self.effect_on(EffectKind::Execute, value);
     }
 
-    /// What is pasted into a program: nothing that is made of these bytes alone starts anything.
+    /// Reads a value that is pasted into a program: nothing that is made of these bytes alone starts anything.
     fn name_or_code(&mut self, value: &Argument) {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:.,=/@%-".contains(byte);
         if !value.word.exact().is_some_and(|text| text.iter().all(plain)) {
@@ -332,7 +332,7 @@ impl Reader<'_> {
     fn match_cases(&mut self, cases: &[(String, Slot)], value: &Argument, of_option: bool) {
         for (pattern, slot) in cases {
             match fits(pattern, &value.word) {
-                // What surely does not fit is out, also behind a case that may fit.
+                // A case that surely does not fit is out, also behind a case that may fit.
                 Fit::No => {}
                 Fit::Yes(rest) => {
                     let mut rest = rest;
@@ -442,7 +442,7 @@ pub(crate) fn may_be_descriptor(word: &Word) -> bool {
 
 /// Says whether a path of a script names a file, and surely no descriptor or device, wherever the text begins.
 fn is_script_file(directory: &Directory, path: &[u8]) -> bool {
-    /// What lies in `/dev`, as it is called from there.
+    /// Names of the devices in `/dev`.
     const DEVICES: [&[u8]; 6] = [b"stdin", b"stdout", b"stderr", b"tty", b"console", b"ptmx"];
     let (parts, absolute) = path_parts(directory, path);
     let Some((first, last)) = parts.first().zip(parts.last()) else { return false };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known about the shell before it reads the first byte of the text.
+/// Facts about the shell before it reads the first byte of the text.
 ///
 /// The gateway makes each field true when it starts the shell; a field that is not known to hold makes
 /// the tree opaque.

@@ -38,7 +38,7 @@ pub struct CommandTree {
 /// Text in another language than the shell's that is not read: what it starts is not in the tree. That program is known
 /// to start others when its text says so, such as an interpreter or an editor.
 ///
-/// It does not make the tree opaque: no promise covers what such a program starts.
+/// Unread text does not make the tree opaque: no promise covers what such a program starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
     /// The index of the command in [`CommandTree::commands`].
@@ -74,7 +74,7 @@ pub struct SimpleCommand {
     pub position: Position,
     /// Wrappers and evaluators through which it is reached, outermost first.
     pub via: Shared<Via>,
-    /// What kind of command the first word names.
+    /// Kind of command that the first word names.
     pub kind: CommandKind,
     /// The directory in which it runs.
     pub directory: Directory,
@@ -82,7 +82,7 @@ pub struct SimpleCommand {
     pub locality: Locality,
     /// Where its standard input comes from.
     pub stdin: Stdin,
-    /// What its options and operands do, from the program tables.
+    /// Effects of its options and operands, from the program tables.
     pub effects: Shared<Effect>,
     /// Its effects are known: a row of the tables speaks of it and knew every option.
     pub effects_known: bool,
@@ -112,7 +112,7 @@ pub struct Redirect {
     pub operator: Operator,
     /// The descriptor in front: a number, or `{name}` (then `None`); without one, the operator's default.
     pub descriptor: Option<u32>,
-    /// What stands behind.
+    /// Target of the redirection.
     pub target: RedirectTarget,
     /// The whole redirection.
     pub span: Span,
@@ -147,7 +147,7 @@ pub enum Operator {
     HereString,
 }
 
-/// What stands behind a redirection operator.
+/// Target of a redirection operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedirectTarget {
     /// A file.
@@ -193,7 +193,7 @@ pub struct Via {
     pub strip: bool,
 }
 
-/// What the first word of a command names.
+/// Kind of command that its first word names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CommandKind {
     /// A program.
@@ -244,15 +244,15 @@ pub enum Stdin {
 /// Something that a program does because of an option or operand.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Effect {
-    /// What.
+    /// Kind of the effect.
     pub kind: EffectKind,
     /// The word that causes it: an index into [`SimpleCommand::words`].
     pub word: u32,
-    /// What it is done to.
+    /// Object of the effect.
     pub object: Object,
 }
 
-/// What an effect is done to.
+/// Object of an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Object {
     /// The text does not tell.
@@ -305,7 +305,7 @@ pub struct Opaque {
     pub reason: Reason,
     /// Where.
     pub span: Span,
-    /// What exactly, for people: the variable, option or construct.
+    /// Exact cause, for people: the variable, option or construct.
     pub detail: String,
     /// How to write it so that it is understood, if there is more to say than [`Reason::instead`] does.
     pub help: String,
@@ -321,7 +321,7 @@ impl Opaque {
 /// Something worth knowing that does not forbid anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// What, in a few words.
+    /// Text of the notice, in a few words.
     pub text: String,
     /// Where.
     pub span: Span,
@@ -343,13 +343,13 @@ pub struct Target {
 /// A piece of the source; the tokens of a tree are the whole source, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// Kind of the token.
     pub kind: TokenKind,
     /// Where it stands.
     pub span: Span,
 }
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenKind {
     /// Blanks, line feeds, continuations, and what ends a here-document.
@@ -360,7 +360,7 @@ pub enum TokenKind {
     Operator,
     /// A part of a word.
     Text,
-    /// What was skipped: behind an error or a limit.
+    /// Text that was skipped: behind an error or a limit.
     Unread,
 }
 
@@ -369,7 +369,7 @@ pub enum TokenKind {
 pub(crate) struct HowRead {
     pub depth: u32,
     pub steps: u64,
-    /// What the syntax may take.
+    /// Bytes of memory that the syntax may take.
     pub memory_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the second parser saw, as plain data, and the comparison of the two parsers.
+//! Results of the second parser, as plain data, and the comparison of the two parsers.
 
 mod guard;
 mod kind;
@@ -41,7 +41,7 @@ pub enum Absence {
 /// One node of the witness's tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
-    /// What the grammar calls it.
+    /// Kind of the node in the grammar.
     pub kind: NodeKind,
     /// First byte.
     pub start: u32,

@@ -11,11 +11,11 @@ use crate::{Bytes, Reason, Span, Thin};
 pub struct Word {
     /// Where it stands in the source.
     pub span: Span,
-    /// What is known about its value.
+    /// Class of its value: how much of it is known.
     pub class: WordClass,
 }
 
-/// What the text tells about the value of a word.
+/// Class of a word: how much the text tells about its value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WordClass {
     /// Exactly these bytes reach the program, as one argument.

@@ -234,7 +234,7 @@ impl Walk<'_> {
         {
             return self.push(Piece::Quoted, SOME_NUMBER);
         }
-        // What stands for a value that is not there is followed only if it is one plain word.
+        // The operand for a missing value is followed only if it is one plain word.
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./".contains(byte);
         let instead = braced.operand.literal().filter(|it| !it.is_empty() && it.iter().all(plain));
         let unset = braced.subscript.is_none() && self.is_unset(&braced.name);
@@ -356,10 +356,10 @@ fn is_glued(expression: &[u8]) -> bool {
     })
 }
 
-/// What an expression does with a name.
+/// Use of a name by an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It uses its value.
+    /// Value is used.
     None,
     /// `=`: the old value is not looked at.
     Assigned,

@@ -95,7 +95,7 @@ impl Walk<'_> {
             slot.span = span;
             slot.directory = directory;
             slot.stdin = stdin.unwrap_or(slot.stdin);
-            // What it runs in this shell has its standard input.
+            // Commands that it runs in this shell have its standard input.
             let redirects = slot.redirects.iter();
             self.stdin_moved |= kind != CommandKind::External
                 && (slot.stdin == Stdin::Pipe
@@ -105,7 +105,7 @@ impl Walk<'_> {
         self.check_command(command);
     }
 
-    /// What the first word names.
+    /// Returns the kind of command that the first word names.
     pub(crate) fn kind_of(&self, words: &[Word], functions: bool) -> CommandKind {
         let Some(first) = words.first() else { return CommandKind::AssignmentOnly };
         match first.exact() {
@@ -317,7 +317,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What shook the ground before makes the rest opaque.
+    /// Reports the rest as opaque if an earlier part has changed its meaning.
     pub(crate) fn tell_shaken(&mut self, span: Span) {
         if self.shell.told {
             return;

@@ -1,4 +1,4 @@
-//! What builtins do to the shell that runs them.
+//! Effects of builtins on the shell that runs them.
 
 use crate::extract::assigned::Attributes;
 use crate::extract::nested::join;
@@ -52,7 +52,7 @@ const HARMLESS_SHOPT: &[&[u8]] = &[
 ];
 
 impl Walk<'_> {
-    /// What running the command at `index` does to its shell.
+    /// Applies the effects of the command at `index` to its shell.
     pub(crate) fn change_shell(&mut self, index: u32) {
         let Some(command) = self.commands.get_mut(index as usize) else { return };
         if command.words.is_empty() {

@@ -18,7 +18,7 @@ const STARTERS: [&[u8]; 9] =
 struct Call {
     from: usize,
     to: usize,
-    /// It runs in the background or in a pipeline, so that the caller goes on meanwhile.
+    /// True if the call runs in the background or in a pipeline, so that the caller goes on meanwhile.
     forks: bool,
     word: Event,
 }
@@ -85,7 +85,7 @@ fn calls(text: &Text, events: &[Event]) -> (Vec<Call>, usize) {
                 else {
                     continue;
                 };
-                // What the whole body runs beside is not its own.
+                // A process around the whole body does not count as one of the call itself.
                 let forks = beside.last().is_some_and(|end| *end <= body);
                 found.push(Call { from, to, forks, word });
             }

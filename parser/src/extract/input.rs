@@ -7,7 +7,7 @@ use crate::extract::{Redirecting, Walk};
 use crate::nested::Doubt;
 use crate::{Operator, Reason, Stdin};
 
-/// Who reads standard input, and whether something in the text gives it to them.
+/// Readers of standard input, and whether something in the text gives it to them.
 #[derive(Default)]
 pub(crate) struct Inputs {
     /// Commands whose inner ones have their standard input, and shells.

@@ -1,4 +1,4 @@
-//! What is known of a value although it is not known whole: how the words of a loop begin, and commands that print one word.
+//! Partial knowledge of values: how the words of a loop begin, and commands that print one word.
 
 use crate::extract::Walk;
 use crate::program::Lookup;

@@ -13,7 +13,7 @@ use crate::lex::quote::decode_ansi;
 use crate::word::build::{Building, Piece};
 use crate::{Count, Reason, Span, Word};
 
-/// What a parameter is worth.
+/// Value of a parameter.
 pub(crate) enum Parameter {
     Exact(Vec<u8>),
     /// One word that begins so.

@@ -1,4 +1,4 @@
-//! What the grammar saw, in the terms in which it is compared with the witness.
+//! Marks of the grammar, in the terms in which it is compared with the witness.
 
 use crate::Span;
 use crate::event::{Event, Kind, flag};

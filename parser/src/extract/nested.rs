@@ -334,7 +334,7 @@ impl Walk<'_> {
         let directory = outer.directory.clone();
         // A word that may be several, or none, leaves open which is which.
         let positional = positional.filter(|words| child && !words.iter().any(is_many));
-        // What this shell evaluates itself is read as its own text.
+        // Text that this shell evaluates itself is read like its own text.
         let own = !child && self.runs.last().is_some_and(|run| run.sh);
         let sh = dialect == Dialect::Sh || own;
         found.texts.push(Evaluated {

@@ -192,7 +192,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What the variable of the loop that is read is worth in its body.
+    /// Returns the value of the loop variable in the body of the loop that is read.
     fn value_of_loop(&self) -> Value {
         let is_for = self.opened.last().is_some_and(|opened| opened.kind == Kind::For);
         let Some(Build::For { words, .. }) = self.builds.last().filter(|_| is_for) else {
@@ -229,7 +229,7 @@ impl Walk<'_> {
             self.builds.push(Build::HereBody { building });
             self.opened.push(event);
         } else {
-            // It was read where its redirection stands.
+            // The body was read at its redirection.
             run.at = (event.link as usize).saturating_add(1).max(run.at);
         }
     }
@@ -265,7 +265,7 @@ impl Walk<'_> {
             Build::Scope { scope, piece } => {
                 self.leave(*scope);
                 if opened.kind == Kind::Loop {
-                    // What a loop changes counts for its own earlier commands too.
+                    // Changes in a loop count for its own earlier commands too.
                     self.tell_shaken(span);
                 }
                 if let Some(reason) = piece {
@@ -285,7 +285,7 @@ impl Walk<'_> {
                 if let Some(scope) = scope {
                     self.leave(*scope);
                 }
-                // What a loop changes counts for its own earlier commands too.
+                // Changes in a loop count for its own earlier commands too.
                 self.tell_shaken(span);
             }
             Build::Function { .. } | Build::Test { .. } => self.close_rest(build),
@@ -321,7 +321,7 @@ impl Walk<'_> {
         if filled {
             self.push(Piece::Quoted, b"/dev/fd/");
         }
-        // What is printed beside other text is not a word that could be missing.
+        // Output beside other text is not a word that could be missing.
         let beside = self.building().is_some_and(|it| !it.bytes.is_empty());
         let one = self.quoted() || filled || (beside && self.prints_one_word(span));
         let is_number = reason == Reason::Substitution && self.prints_number(span);
@@ -541,7 +541,7 @@ impl Walk<'_> {
     }
 }
 
-/// What stands in front of a value.
+/// Part of an assignment in front of its value.
 struct Head {
     name: Vec<u8>,
     append: bool,

@@ -100,7 +100,7 @@ impl Walk<'_> {
                 span: command.span,
             };
             let reading = nested::read(&mut self.rows, &pseudo);
-            // What is not known here is not read; it starts nothing by itself.
+            // A value that is not understood here counts as unread; it starts nothing by itself.
             if reading.unread.is_some() || !reading.doubts.is_empty() {
                 found.unread = Some(0);
             } else {

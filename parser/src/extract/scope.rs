@@ -6,7 +6,7 @@ use crate::extract::shell::{Mark, Point};
 use crate::extract::weight;
 use crate::{Position, Stdin};
 
-/// What the end of a scope does.
+/// Effect of the end of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// Another process: all is undone.
@@ -72,7 +72,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What changed since `point` may or may not have happened; values are not followed at any price.
+    /// Records that changes since `mark` may or may not have happened; values are not followed at any price.
     fn blur(&mut self, mark: Mark) {
         let work = self.shell.blur(mark);
         self.steps = self.steps.saturating_add(work.saturating_mul(weight::BLUR));
@@ -82,7 +82,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What is inside may run again after its end: nothing that it could change is known in it.
+    /// Enters a scope that may run again after its end: nothing that it could change is known in it.
     pub(crate) fn enter_repeated(&mut self, position: Position) -> Scope {
         let scope = self.enter(Ends::Branch, Some(position), None);
         self.shell.forget();
@@ -124,7 +124,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What is read next begins at `start`: in the list of the text itself a new line starts anew.
+    /// Begins the text at `start`: in the list of the text itself a new line starts anew.
     pub(crate) fn begin_line(&mut self, bytes: &[u8], start: u32) {
         if self.given_up && self.runs.len() == 1 && self.builds.len() <= 1 {
             let before = bytes.get(..start as usize).unwrap_or_default();

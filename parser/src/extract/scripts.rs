@@ -132,7 +132,7 @@ impl Walk<'_> {
         else {
             return false;
         };
-        // What it starts is the next on the way to the shell.
+        // The command that it starts is the next on the way to the shell.
         let next = inside.via.get(place + 1).map_or(shell, |via| via.command);
         // Deep in nested texts many words have one span.
         let named = |word: &Word| (word.span, word.exact().map(<[u8]>::to_vec));
@@ -184,7 +184,7 @@ fn writes_nothing(command: &SimpleCommand) -> bool {
         CommandKind::Builtin if name == b"set" => !watches_jobs(command),
         CommandKind::Builtin => WRITE_NOTHING.contains(&name),
         CommandKind::External => only_reads(),
-        // What it does is listed as well, but whether there is such a function here is not known.
+        // The commands of a function are listed as well, but whether there is such a function here is not known.
         CommandKind::Function => false,
     }
 }

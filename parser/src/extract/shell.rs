@@ -1,31 +1,31 @@
-//! What is known about a shell at one point of its text: values, directory, and what shook the ground.
+//! State of a shell at one point of its text: values, directory, and changes to the meaning of the text.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::{Bytes, Directory, StartState, Word, search};
 
-/// What is known about a variable.
+/// Knowledge about a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     /// Exactly this.
     Exact(Bytes),
     /// One that begins so.
     Begins(Bytes),
-    /// It was set on the way here; to what, is not known.
+    /// Set on the way here, to an unknown value.
     Set,
     /// Nothing: it may have been set.
     Lost,
 }
 
-/// What is known about the home directory.
+/// Knowledge about the home directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Home {
     /// Exactly this.
     Known(Vec<u8>),
-    /// It begins with `/` and holds no blank or pattern: that of the start, which nothing in the text sets.
+    /// Begins with `/` and holds no blank or pattern: that of the start, which nothing in the text sets.
     Plain,
-    /// It begins with `/`.
+    /// Begins with `/`.
     Absolute,
     /// The text may set it.
     Unknown,
@@ -57,7 +57,7 @@ pub(crate) struct Shell {
     pub directory: Directory,
     /// Counts changes of the directory.
     pub directory_changes: u32,
-    /// What makes the text after it mean something else.
+    /// Cause for which the text after it means something else.
     pub shaken: Option<Rc<str>>,
     /// An opaque span says so already.
     pub told: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Shell {
     aliases: bool,
     /// Aliases were defined, with or without effect.
     aliased: bool,
-    /// What the text does not set is unset, but for names of the start and of bash.
+    /// True if variables that the text does not set are unset, but for names of the start and of bash.
     closed: bool,
     /// Following values took too much work: none is known any more.
     lost: bool,
@@ -432,7 +432,7 @@ impl Shell {
         std::mem::replace(&mut self.keeps_functions, false) && !self.perhaps.is_empty()
     }
 
-    /// What was defined since `mark` may not be there.
+    /// Forgets the functions that were defined since `mark`, which may not be there.
     fn undo_functions(&mut self, mark: Mark) {
         while self.defined.len() > mark.defined {
             let Some(name) = self.defined.pop() else { break };

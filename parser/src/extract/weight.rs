@@ -1,4 +1,4 @@
-//! What a piece of work counts for in steps, and what a thing that is kept counts for in bytes.
+//! Weights of work in steps, and of things that are kept in bytes.
 //!
 //! A step is about what one token of plain text takes. The weights were measured on texts of 1 MiB that consist of
 //! one construct (`cargo run --release -p stockade-parser --example worst`).
@@ -19,11 +19,11 @@ pub(crate) const LOOK_UP: u64 = 30;
 pub(crate) const INNER: u64 = 32;
 /// A variable is set.
 pub(crate) const SET: u64 = 20;
-/// It is a variable of which nothing was known: the table grows.
+/// A variable is set of which nothing was known: the table grows.
 pub(crate) const NEW_NAME: u64 = 30;
 /// A command in another directory than the first.
 pub(crate) const ELSEWHERE: u64 = 3;
-/// What variables make other programs start is asked.
+/// The variables that make other programs start are looked up.
 pub(crate) const VARIABLES: u64 = 12;
 /// A part of a pipeline, or a list in background.
 pub(crate) const PROCESS: u64 = 3;
@@ -42,10 +42,10 @@ pub(crate) const USE: u64 = 6;
 /// An operator of an and-or chain.
 pub(crate) const CHAIN: u64 = 4;
 
-/// What the allocator takes for one piece besides its bytes.
+/// Bytes that the allocator takes for one piece besides the piece itself.
 const PIECE: usize = 16;
 
-/// What a word takes besides its own size.
+/// Returns the bytes that a word takes besides its own size.
 pub(crate) fn of_word(word: &Word) -> usize {
     match &word.class {
         WordClass::Exact(bytes) if bytes.len() > 22 => PIECE + bytes.len(),
@@ -58,19 +58,19 @@ pub(crate) fn of_word(word: &Word) -> usize {
     }
 }
 
-/// What the words of a command take: a single one stands in place.
+/// Returns the bytes that the words of a command take: a single one is stored in place.
 pub(crate) fn of_words(words: &[Word]) -> usize {
     let list = if words.len() > 1 { PIECE + size_of_val(words) } else { 0 };
     list + words.iter().map(of_word).sum::<usize>()
 }
 
-/// What assignments in front of a command take.
+/// Returns the bytes that assignments in front of a command take.
 pub(crate) fn of_assignments(assignments: &[Assignment]) -> usize {
     let list = if assignments.is_empty() { 0 } else { 4 * PIECE + size_of_val(assignments) };
     list + assignments.iter().map(|assignment| of_word(&assignment.value)).sum::<usize>()
 }
 
-/// What a redirection takes, with its file in the list of files.
+/// Returns the bytes that a redirection takes, with its file in the list of files.
 pub(crate) fn of_redirect(redirect: &Redirect) -> usize {
     let target = match &redirect.target {
         RedirectTarget::File(word) => size_of::<Target>() + 2 * of_word(word),

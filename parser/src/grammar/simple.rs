@@ -8,7 +8,7 @@ use crate::grammar::{Frame, Parser, Step, WordMode};
 const DECLARATIONS: &[&[u8]] =
     &[b"declare", b"typeset", b"local", b"export", b"readonly", b"alias", b"eval", b"let"];
 
-/// What stands in front of a value.
+/// Part of an assignment in front of its value.
 struct AssignmentHead {
     name_end: usize,
     subscript: bool,

@@ -4,7 +4,7 @@ use crate::Span;
 use crate::event::{Event, HereDocument};
 use crate::grammar::Trouble;
 
-/// What the grammar made of one text.
+/// Result of the grammar for one text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Syntax {
     pub events: Vec<Event>,
@@ -72,7 +72,7 @@ impl Syntax {
     }
 }
 
-/// What events and here-documents take.
+/// Returns the memory that events and here-documents take.
 pub(super) fn memory_of(events: usize, here_documents: &[HereDocument]) -> usize {
     // The word that ends a here-document is an allocation of its own.
     let here_document = size_of::<HereDocument>() + 32;

@@ -1,6 +1,6 @@
 //! Values in their stored form, read where they lie: nothing is copied.
 //!
-//! What cannot be read is none, never a shorter list.
+//! A value that cannot be read is none, never a shorter list.
 
 use super::Value;
 use super::stored::{
@@ -10,7 +10,7 @@ use super::stored::{
 /// A stored value.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// It begins here; behind it others may follow.
+    /// Stored text from the beginning of the value on; others may follow it.
     from: &'a str,
 }
 

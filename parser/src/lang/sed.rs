@@ -250,7 +250,7 @@ impl Scanner<'_> {
     fn file(&mut self) -> Option<Vec<u8>> {
         self.skip(b" \t");
         let file = self.line();
-        // What blanks are skipped, and which escapes are decoded, differs.
+        // Implementations differ in the blanks that they skip and the escapes that they decode.
         let plain = !file.contains(&b'\\') && !file.first()?.is_ascii_control();
         plain.then_some(file)
     }

@@ -1,4 +1,4 @@
-//! What `$` introduces: parameters, `${ }`, substitutions, arithmetic.
+//! Expansions that `$` introduces: parameters, `${ }`, substitutions, arithmetic.
 
 use crate::cursor::{is_name_start, is_plain};
 use crate::event::{Kind, flag};
@@ -54,8 +54,9 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `$$`, from `after` on: where bash 5.2 looks for the end of a quote or a brace, the second `$` begins a
-    /// substitution there, whose quotes do not count outside; when bash expands the text, the `$$` is the process number.
+    /// Reports a doubt about the text that follows `$$`, from `after` on: where bash 5.2 looks for the end of a quote
+    /// or a brace, the second `$` begins a substitution there, and quotes in it do not count outside; when bash expands
+    /// the text, the `$$` is the process number.
     fn doubt_second_dollar(&mut self, after: usize) {
         let opens: &[u8] = match self.stack.last() {
             // In a word itself bash reads `$$` at once.

@@ -4,11 +4,11 @@ use crate::{Assignment, Count, Word, WordClass};
 
 /// How a word reads as an assignment.
 pub(super) enum AssignmentShape {
-    /// It is this one.
+    /// The word is this assignment.
     Yes(Assignment),
-    /// It is none.
+    /// The word is no assignment.
     No,
-    /// It may be one.
+    /// The word may be an assignment.
     Maybe,
 }
 

@@ -13,7 +13,7 @@ const MOST_PARTS: usize = 16;
 /// Bytes of a name; a longer one is not a variant.
 const LONGEST: usize = 128;
 
-/// What is known about names.
+/// Facts about names.
 #[derive(Debug)]
 pub(super) struct Names {
     /// Programs that are installed under further names.

@@ -1,24 +1,25 @@
-//! What a row says: option grammar, options, operands, forms, sub-commands, and the meaning of each value.
+//! Contents of a row: option grammar, options, operands, forms, sub-commands, and the meaning of each value.
 
 use std::sync::Arc;
 
 use crate::nested::Dialect;
 use crate::{EffectKind, Locality, Reason};
 
-/// What the tables say about one program.
+/// Entry of the tables for one program.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     /// The first name.
     pub name: String,
     /// When rules look through it.
     pub strip: Strip,
-    /// It speaks of the builtin of bash; the program of the same name evaluates and starts nothing.
+    /// True if the row describes the builtin of bash; the program of the same name evaluates and starts nothing.
     pub builtin: bool,
-    /// What it starts, or the shell that it is, has its own standard input and reads nothing else for it.
+    /// True if the command that it starts, or the shell that it is, has its own standard input and reads nothing else
+    /// for it.
     pub input: bool,
-    /// It prints one word, in which there is no blank, or nothing.
+    /// True if the program prints one word, in which there is no blank, or nothing.
     pub one_word: bool,
-    /// It tells only some of what the program does: effects are never taken for complete.
+    /// True if the row tells only some of the effects of the program: they are never taken for complete.
     pub partial: bool,
     /// Options that it does not list are the word of who allows the program, as where it has no row.
     pub loose: bool,
@@ -45,7 +46,7 @@ pub(crate) enum Strip {
 pub(crate) struct Body {
     /// How options are written.
     pub grammar: Grammar,
-    /// What is not known makes the command doubtful, not only its effects.
+    /// True if unknown words make the command doubtful, not only its effects.
     pub strict: bool,
     /// With only known harmless words it just reads.
     pub read_only: bool,
@@ -57,17 +58,17 @@ pub(crate) struct Body {
     pub options: Vec<Arc<OptionRow>>,
     /// The operands, if no form says otherwise.
     pub operands: Vec<Operand>,
-    /// What the command does in any case.
+    /// Effects that the command has in any case.
     pub effects: Vec<Slot>,
     /// Readings that depend on the options present; the first that fits counts.
     pub forms: Vec<Form>,
     /// Sub-commands; if there are some, the first operand names one.
     pub commands: Vec<(Vec<String>, Body)>,
-    /// What a sub-command does that is not listed.
+    /// Effects of a sub-command that is not listed.
     pub otherwise: Vec<Slot>,
     /// A missing sub-command or inner command does this.
     pub bare: Vec<Slot>,
-    /// What options (and those of sub-commands) could do.
+    /// Possible effects of options (and of those of sub-commands).
     pub danger: Danger,
 }
 
@@ -121,7 +122,7 @@ pub(crate) struct OptionRow {
 /// How an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// It takes none.
+    /// The option takes no value.
     Nothing,
     /// As many as there are slots; the first may be attached.
     Values,
@@ -158,7 +159,7 @@ pub(crate) struct Form {
     pub without: Vec<String>,
     /// The operands.
     pub operands: Vec<Operand>,
-    /// What the command does.
+    /// Effects of the command.
     pub effects: Vec<Slot>,
     /// Options whose values have another meaning in this form.
     pub values: Vec<(String, Slot)>,
@@ -235,7 +236,7 @@ pub(crate) enum Slot {
     Edit,
     /// The directory into which it changes first.
     Directory,
-    /// What xargs replaces in the words of its command.
+    /// Text that xargs replaces in the words of its command.
     Replace,
     /// A variable name whose subscript is evaluated.
     Variable,
@@ -245,7 +246,7 @@ pub(crate) enum Slot {
     Match(Vec<(String, Slot)>),
 }
 
-/// What a wrapper adds to the words of its command.
+/// Words that a wrapper adds to those of its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     /// Nothing.

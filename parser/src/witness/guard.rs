@@ -5,7 +5,7 @@ use super::lower::lost_dash;
 use super::shape::Shape;
 use crate::{Reason, Span};
 
-/// What is wrong, and where in the text.
+/// Cause of a doubt, and its place in the text.
 pub(super) struct Doubt {
     pub(super) reason: Reason,
     pub(super) span: Span,

@@ -31,7 +31,7 @@ pub(super) enum Shows {
 
 macro_rules! kinds {
     ($($variant:ident $name:literal $shows:expr,)*) => {
-        /// What a node of the witness's tree is.
+        /// Kind of a node of the witness's tree.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum NodeKind {
             $(#[doc = concat!("`", $name, "`")] $variant,)*

@@ -18,7 +18,7 @@ pub(super) enum Repair {
     Join,
     /// `time` and `!` in front of a command are keywords.
     Keyword,
-    /// What stands behind the operators of `[ ]` are arguments.
+    /// Words behind the operators of `[ ]` are arguments.
     TestWords,
     /// A lone `-` in front of a here-document belongs to no node.
     LostDash,
@@ -27,7 +27,7 @@ pub(super) enum Repair {
 }
 
 impl Repair {
-    /// What `--explain` calls it.
+    /// Returns the name of the repair in `--explain`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Repair::Destination => "words-after-redirection",
@@ -42,9 +42,9 @@ impl Repair {
 
 /// A tree in the terms of the authority.
 pub(super) struct Lowered {
-    /// What was seen, sorted.
+    /// Marks that were seen, sorted.
     pub(super) marks: Vec<Mark>,
-    /// What was mended.
+    /// Repairs that were made.
     pub(super) repairs: Vec<Repair>,
 }
 
@@ -260,7 +260,7 @@ impl Lowering<'_, '_> {
                         pieces.push((MarkKind::Word, span));
                     }
                 },
-                // What else a here-document holds is met on the way down.
+                // Other parts of a here-document are met on the way down.
                 _ => {}
             }
         }

@@ -3,7 +3,7 @@
 use crate::Span;
 use crate::word::build::{BraceBudget, Building, Piece};
 
-/// What brace expansion makes of a word.
+/// Result of the brace expansion of a word.
 pub(crate) enum Expansion {
     /// There is none.
     None,
@@ -45,7 +45,7 @@ pub(crate) fn expand(word: &Building, budget: &mut BraceBudget) -> Expansion {
     }
     let mut work = Work { budget, expanded: false };
     let Some(done) = work.expand(&units(word), 0) else {
-        // What follows is not tried any more: the limit is one for the whole text.
+        // Words that follow are not expanded any more: the limit is one for the whole text.
         budget.words = 0;
         return Expansion::Limit;
     };
@@ -69,8 +69,8 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// What `units` become: what is in front of the first expression, its members, and what is behind it, each on its
-    /// own (bash 5.2, braces.c).
+    /// Returns the expansion of `units`: the text in front of the first expression, its members, and the text behind
+    /// it, each on its own (bash 5.2, braces.c).
     fn expand(&mut self, units: &[Unit], depth: usize) -> Option<Vec<Vec<Unit>>> {
         if depth > DEPTH {
             return None;
@@ -136,7 +136,7 @@ impl Work<'_> {
             match (before, units.get(at + 1)) {
                 // `{}` and `{` on their own are plain words.
                 (None, None | Some(Unit::Byte(b'}'))) => continue,
-                // What is quoted may end with a blank, which makes it a word of its own.
+                // Quoted text may end with a blank, which makes it a word of its own.
                 (Some(Unit::Segment(_)), Some(Unit::Byte(b'}'))) => return None,
                 _ => {}
             }

@@ -4,7 +4,7 @@ use crate::extract::shell::Home;
 use crate::word::{brace, glob};
 use crate::{Bytes, Count, Reason, Span, Thin, Word, WordClass};
 
-/// What a segment of a word is.
+/// Kind of a segment of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// Literal text outside quotes.
@@ -61,7 +61,7 @@ pub(crate) struct BraceBudget {
     pub bytes: usize,
 }
 
-/// What a word is worth.
+/// Result of building a word.
 #[derive(Debug, Default)]
 pub(crate) struct Finished {
     pub words: Vec<Word>,

@@ -17,7 +17,7 @@ pub(crate) fn pattern(bytes: &[u8], segments: &[Segment]) -> Option<Vec<Glob>> {
             Piece::Plain => {
                 for (at, byte) in text.iter().enumerate() {
                     if bracket {
-                        // What a bracket matches is not looked into, nor what follows it here.
+                        // Text in a bracket is not examined, nor the text that follows it here.
                         if let Some(Glob::Other(other)) = glob.last_mut() {
                             other.extend_from_slice(text.get(at..).unwrap_or_default());
                         }

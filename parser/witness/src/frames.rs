@@ -21,15 +21,15 @@ const VERSION: u64 = 1;
 /// Why a frame or body cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// It is longer than the limit.
+    /// The frame or body is longer than the limit.
     Long,
-    /// It ends too early, or goes on after its end.
+    /// The frame or body ends too early, or goes on after its end.
     Length,
     /// A number or code in it is none of those that exist.
     Value,
 }
 
-/// What the worker says first: it is confined, and these are the grammar's kinds.
+/// First message of the worker: it is confined, and these are the grammar's kinds.
 pub type Hello<'a> = Vec<KindName<'a>>;
 
 /// Returns the length prefix of `body`, if its length is within `limit`.

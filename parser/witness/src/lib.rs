@@ -11,7 +11,7 @@ mod guard;
 pub use grammar::{Grammar, KindName};
 pub use guard::{INPUT_LIMIT_BYTES, refusal};
 
-/// What the grammar saw in one text.
+/// Result of the grammar for one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     /// The nodes of its tree, in the order of a walk from the root, parents before children.
@@ -23,11 +23,11 @@ pub enum Seen {
 /// Why a text was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It has the shape that makes the grammar's C code read outside of a table.
+    /// The text has the shape that makes the grammar's C code read outside of a table.
     Guard,
-    /// It holds a NUL byte, which the grammar takes for the end.
+    /// The text holds a NUL byte, which the grammar takes for the end.
     Nul,
-    /// It, or the answer to it, is longer than the limit.
+    /// The text, or the answer to it, is longer than the limit.
     Long,
     /// The grammar gave no tree.
     NoTree,
