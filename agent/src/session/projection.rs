@@ -296,9 +296,9 @@ mod tests {
             let (folder, base) = folder("folders");
             let elsewhere = base.join("elsewhere");
             std::fs::create_dir_all(elsewhere.join("-p")).unwrap();
-            let own = format!("{{\"type\":\"user\"}}\n");
+            let own = "{\"type\":\"user\"}\n";
             for place in ["-p/s.jsonl", "s.jsonl"] {
-                std::fs::write(elsewhere.join(place), &own).unwrap();
+                std::fs::write(elsewhere.join(place), own).unwrap();
             }
             let link = base.join(name);
             std::fs::create_dir_all(link.parent().unwrap()).unwrap();

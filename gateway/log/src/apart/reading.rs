@@ -39,7 +39,7 @@ impl Reading {
     /// # Errors
     ///
     /// The log cannot be read.
-    pub fn next(&mut self) -> Result<Piece, Error> {
+    pub fn next_piece(&mut self) -> Result<Piece, Error> {
         let piece = match self.log.ask(&Asked::Read(self.place)) {
             None => {
                 let directory = &self.log.shared.directory;

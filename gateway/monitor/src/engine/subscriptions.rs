@@ -127,7 +127,7 @@ impl Subscription {
         let read = move || {
             let mut held = Held::default();
             loop {
-                let piece = reading.next().map_err(|error| unreadable(&error))?;
+                let piece = reading.next_piece().map_err(|error| unreadable(&error))?;
                 for (sequence, kind, line) in piece.records {
                     if kinds.is_empty() || kinds.contains(&kind) {
                         held.push(sequence, line, is_live);
