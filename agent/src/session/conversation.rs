@@ -273,11 +273,8 @@ impl Conversation {
                 display.shows(&answer);
             }
             Step::Done(done) => {
-                transcript.add(
-                    Role::User,
-                    &[Block::Outcome(done.outcome.clone())],
-                    Some(&done.result),
-                );
+                let outcome = [Block::Outcome(done.outcome.clone())];
+                transcript.add(Role::User, &outcome, Some(&done.result));
                 transcript.changes(door.session());
                 emit(frames.done(&done));
             }

@@ -92,7 +92,7 @@ impl Consent {
 #[derive(Debug)]
 pub enum Answered {
     /// The person said yes; the second value is the rule that is kept for later calls.
-    Yes(Consent, Kept),
+    Yes(Box<Consent>, Kept),
     /// The person said no; the reason is present if they gave one.
     No(Option<String>),
     /// The person went away.
@@ -176,7 +176,7 @@ pub async fn ask(
         | Answer::For(_)
         | Answer::Always
         | Answer::AlwaysRule(_) => {
-            return Ok(Answered::Yes(consent, kept));
+            return Ok(Answered::Yes(Box::new(consent), kept));
         }
         Answer::Deny => (record::Answer::Deny, Answered::No(None)),
         Answer::DenyWith(why) => (record::Answer::Deny, Answered::No(Some(why))),
@@ -193,7 +193,7 @@ pub fn agreed(log: &Log, question: &Question, _agreed: Agreed) -> Answered {
     let (channel, scope) = ("agent".to_owned(), record::Scope::Once);
     let consent =
         Consent { channel, waited_ms: 0, shown_hmac, scope, expires: None, by: ByWhom::default() };
-    Answered::Yes(consent, Kept::Nothing)
+    Answered::Yes(Box::new(consent), Kept::Nothing)
 }
 
 /// Writes down the rule that a person allowed for good. The command may run whether or not that works.

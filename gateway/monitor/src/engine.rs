@@ -47,7 +47,7 @@ use crate::judge::{self, Judged, Scene};
 use crate::options::Options;
 use crate::parse::Scanner;
 use crate::places::{LogPlaces, Places};
-use crate::plan::{NOBODY, Planned};
+use crate::plan::Planned;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, DecisionView, EventView, RunOutcome};
 use crate::records::{self, Circumstances};
@@ -253,12 +253,7 @@ impl Gateway {
         let asked_people = self.asking(&caller, patience, (&scene, &judged), asking).await?;
         let approvals::Asking { people: asking, channel, agreed, required } = asked_people;
         let runs = runs_of(judged.verdict.decision, asking.is_some() || agreed.is_some());
-        let planned = match runs {
-            Runs::Gateway => {
-                Some(self.plan(&request, (&scene, ahead), (&judged, &NOBODY), &command).await)
-            }
-            Runs::Caller | Runs::Nobody => None,
-        };
+        let planned = self.plan_for(&runs, &request, (&scene, ahead), (&judged, &command)).await;
         // The more is done while the log opens, the better; that it cannot says more than that nothing can be planned.
         let log = self.log.log().await?;
         let planned = planned.transpose()?;

@@ -314,10 +314,10 @@ impl State {
     fn change(&mut self, change: &Value) {
         let list = |key: &str| change.get(key).and_then(Value::as_array).into_iter().flatten();
         match text(change, "type") {
-            kind @ ("addRules" | "replaceRules" | "removeRules") => {
-                if text(change, "behavior") == "allow" {
-                    self.rules.change(kind, list("rules").filter_map(rule).collect());
-                }
+            kind @ ("addRules" | "replaceRules" | "removeRules")
+                if text(change, "behavior") == "allow" =>
+            {
+                self.rules.change(kind, list("rules").filter_map(rule).collect());
             }
             kind @ ("addDirectories" | "removeDirectories") => {
                 let named = list("directories").filter_map(Value::as_str).map(str::to_owned);

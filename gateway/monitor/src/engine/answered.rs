@@ -158,13 +158,7 @@ impl Gateway {
         let held = kept.clone();
         approve::keep(log, &self.places.state, &case.scene, kept, &conversation.events).await?;
         self.keep_grant(call.caller, call.request, &held);
-        let (builders, state) = (case.judged.builders.clone(), self.places.state.clone());
-        let project = case.scene.place.project.clone();
-        let keep = move || {
-            builders.keep_yes(&state, &project);
-            Ok(())
-        };
-        self.blocking(keep).await?;
+        self.keep_builders(&case).await?;
         let planned = match self.plan_opened(call, &case.scene, &case.judged).await {
             Ok(planned) => planned,
             Err(failure) => {
@@ -178,6 +172,17 @@ impl Gateway {
             return Err(never_ran(log, &case.receipt, None, failure).await);
         };
         Ok(Ok(Going { case, grant, temporary, hosts, withheld }))
+    }
+
+    /// Keeps which programs of the project a person let build.
+    async fn keep_builders(&self, case: &Case) -> Result<(), Failure> {
+        let (builders, state) = (case.judged.builders.clone(), self.places.state.clone());
+        let project = case.scene.place.project.clone();
+        let keep = move || {
+            builders.keep_yes(&state, &project);
+            Ok(())
+        };
+        self.blocking(keep).await
     }
 
     /// Plans a call to which a person said yes: they saw which file it changes, and which protected files of the root the

@@ -45,7 +45,7 @@ impl Gateway {
         let elsewhere = CHANNEL.to_owned();
         if let Some(required) = required {
             // It is taken all the same, so that it serves no other call.
-            drop(self.agreed_elsewhere(caller.pid, request, scene, judged).await?);
+            let _ = self.agreed_elsewhere(caller.pid, request, scene, judged).await?;
             let alone = required.persons == 1 && required.self_approval;
             let board = match self.mode {
                 GatewayMode::Embedded | GatewayMode::Daemon => None,

@@ -16,7 +16,7 @@ use crate::decide::Spec;
 use crate::facts::roots;
 use crate::hooks::Means;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Runner, Scene};
-use crate::plan::{Ahead, Planned, Yes, caches};
+use crate::plan::{Ahead, NOBODY, Planned, Yes, caches};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
 use crate::records::{self, Circumstances};
@@ -105,13 +105,8 @@ impl Gateway {
         let judging = judge::judge(&self.scanner, &scene, asked);
         let (judged, agent) = tokio::join!(judging, self.agent_of_hook(caller, &request));
         let mut judged = judged?;
-        // Who asks a person of its own, or runs the call itself, would pass by those who have to approve.
-        let is_theirs = request.caller_runs || request.tool != "Bash";
-        if request.record && is_theirs && judged.verdict.decision == Decision::Ask {
-            refuse_where_others_approve(&scene, &mut judged)?;
-        }
+        refuse_where_others_approve(&request, &scene, &mut judged)?;
         self.keep_named(agent?, &request, &judged);
-        let pid = caller.pid;
         // A call that could not be recorded is not judged either.
         drop(self.log.log().await?);
         let mut question_id = None;
@@ -124,7 +119,7 @@ impl Gateway {
             question_id = self.put_by_front_end(caller, asked, receipt).await?;
         }
         if request.caller_asks {
-            self.put_elsewhere(pid, &request.context, &scene, &judged).await?;
+            self.put_elsewhere(caller.pid, &request.context, &scene, &judged).await?;
         }
         let mut view = DecisionView { question_id, ..dry_run::answer(&request, &scene, judged) };
         view::add_beginning(&mut view, begun);
@@ -306,6 +301,22 @@ impl Gateway {
         }
     }
 
+    /// Plans a call that the gateway runs without a question.
+    pub(super) async fn plan_for(
+        &self,
+        runs: &Runs,
+        request: &CommandRequest,
+        (scene, ahead): (&Scene, Option<Ahead>),
+        (judged, command): (&Judged, &Command),
+    ) -> Option<Result<Planned, Failure>> {
+        match runs {
+            Runs::Gateway => {
+                Some(self.plan(request, (scene, ahead), (judged, &NOBODY), command).await)
+            }
+            Runs::Caller | Runs::Nobody => None,
+        }
+    }
+
     pub(super) async fn plan(
         &self,
         request: &CommandRequest,
@@ -350,7 +361,16 @@ impl Gateway {
 }
 
 /// Denies a call that the managed settings let certain persons approve, where they cannot be asked.
-fn refuse_where_others_approve(scene: &Scene, judged: &mut Judged) -> Result<(), Failure> {
+fn refuse_where_others_approve(
+    request: &CheckRequest,
+    scene: &Scene,
+    judged: &mut Judged,
+) -> Result<(), Failure> {
+    // A caller that asks a person of its own, or runs the call itself, would pass by those who have to approve.
+    let is_theirs = request.caller_runs || request.tool != "Bash";
+    if !request.record || !is_theirs || judged.verdict.decision != Decision::Ask {
+        return Ok(());
+    }
     if required(&scene.snapshot.rules, &judged.verdict)?.is_none() {
         return Ok(());
     }
