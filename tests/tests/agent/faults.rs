@@ -309,7 +309,7 @@ fn a_log_that_is_none_is_refused_in_one_sentence_and_left_as_it_is() {
     for (text, reason) in [
         (later.as_str(), "was written by a later version (event format 2)"),
         ("no event\n", "is not the log of a session"),
-        (whole.lines().nth(1).map(|it| it).expect("a second line"), "is not the log of a session"),
+        (whole.lines().nth(1).expect("a second line"), "is not the log of a session"),
     ] {
         let text = format!("{}\n", text.trim_end());
         std::fs::write(&log, &text).expect("a log");
