@@ -90,7 +90,7 @@ impl Ended {
             End::Ended(reason) if reason == "error_max_structured_output_retries" => error(
                 "error_max_structured_output_retries",
                 "max_structured_output_retries",
-                "the structured output was wrong three times".into(),
+                "no valid structured output after three attempts".into(),
             ),
             End::Ended(reason) => error("error_during_execution", "aborted_tools", reason.clone()),
             End::Wrong(reason) => error("error_during_execution", "model_error", reason.clone()),

@@ -79,7 +79,7 @@ impl Conversation {
         let answer = self.transcript.ask(json!({ "steps": wish.uuid }))?;
         if wish.conversation && answer.get("is_there") != Some(&Value::Bool(true)) {
             return Err(
-                "the message lies before the last summary; `files` alone can go back to it"
+                "the message is older than the last summary; `files` alone can go back to it"
                     .to_owned(),
             );
         }

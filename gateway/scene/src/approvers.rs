@@ -136,7 +136,7 @@ impl Read {
         if !is_asked {
             // Spelled another way, it would demand nothing, and nobody would notice.
             let message = format!(
-                "`approvals.rules` in {} names `{}`, which is no ask rule of the managed settings",
+                "`approvals.rules` in {} names `{}`, which is not an ask rule of the managed settings",
                 self.0,
                 rule.escape_debug()
             );

@@ -219,7 +219,7 @@ pub fn hindrance(definition: &Printed, tree: &CommandTree) -> Option<&'static st
     };
     let is_unread = || tree.opaque_spans().iter().any(|it| it.reason == Reason::Syntax);
     match definition {
-        Printed::Other(_) => Some("it is no alias and no function as bash prints them"),
+        Printed::Other(_) => Some("not an alias or a function as bash prints them"),
         Printed::Alias(name, _) | Printed::Function(name, _) if !is_name(name) => {
             Some("its name is a keyword, or has characters that are not read")
         }
@@ -238,7 +238,7 @@ pub fn hindrance(definition: &Printed, tree: &CommandTree) -> Option<&'static st
         Printed::Alias(..) if tree.commands().is_empty() => Some("it starts nothing"),
         Printed::Function(_, text) if !text.ends_with("\n}") => Some("its end is missing"),
         Printed::Function(..) if tree.commands().iter().any(is_at_top) => {
-            Some("more than a function stands there")
+            Some("the text holds more than one function")
         }
         Printed::Alias(..) | Printed::Function(..) => None,
     }

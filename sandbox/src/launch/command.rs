@@ -311,12 +311,17 @@ fn filter(
             None
         }
         Supervision::Connections | Supervision::Files => {
-            let listener = syscalls::seccomp_listener(&filters.program);
-            let listener = listener.map_err(|error| Failure::Unenforceable {
-                protection: Protection::Protected,
-                reason: format!("system-call filter with notifications: {error}"),
-                help: crate::spec::help::notifications(),
-            })?;
+            let listener = match syscalls::seccomp_listener(&filters.program) {
+                // An older kernel does not know the flag (seccomp(2)).
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    return Err(Failure::Unenforceable {
+                        protection: Protection::Protected,
+                        reason: format!("system-call filter with notifications: {error}"),
+                        help: crate::spec::help::notifications(),
+                    });
+                }
+                installed => step(name, installed)?,
+            };
             steps.layer("supervisor", &[Protection::UnixSockets]);
             if supervision == Supervision::Files {
                 steps.layer("name guard", &[Protection::Protected]);

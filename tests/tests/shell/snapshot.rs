@@ -104,7 +104,7 @@ fn what_cannot_be_used_is_left_out_with_its_reason_and_what_is_broken_stops_a_ca
     assert_eq!(status, Some(0), "{said}");
     let expected = "stockade: kept 1 aliases and 0 functions\n\
                     stockade: left out `s`: its value goes on in the words behind it\n\
-                    stockade: left out `rm -rf /`: it is no alias and no function as bash prints them\n";
+                    stockade: left out `rm -rf /`: not an alias or a function as bash prints them\n";
     assert_eq!(said, expected);
     assert_eq!(text(&place.output(["snapshot", "--show"]).stdout), "alias ok='ls'\n");
     let (status, _, said) = hand_over(&place, "echo\n");

@@ -57,7 +57,7 @@ impl Strict {
     pub fn take(&mut self, uid: u32, said: Said) -> Result<Option<(Answer, ByWhom)>, String> {
         let Said { answer, break_glass, claimed } = said;
         let person = everybody().into_iter().find(|person| person.uid == uid);
-        let person = person.ok_or_else(|| format!("uid {uid} is no user of this machine"))?;
+        let person = person.ok_or_else(|| format!("uid {uid} is not a user of this machine"))?;
         let counts_as = self.required.counts_as(&person, &self.requester, &now());
         if matches!(answer, Answer::Deny | Answer::DenyWith(_) | Answer::Withdrawn) {
             let may = counts_as.is_ok() || uid == self.requester.uid;

@@ -135,7 +135,7 @@ impl Gateway {
             Answered::Yes(consent, _)
                 if call.required.is_some_and(|it| !strict::suffices(it, consent.by())) =>
             {
-                let failure = judge::broken("the answer lacks those who have to approve");
+                let failure = judge::broken("the answer lacks a required approver");
                 return Err(never_ran(log, &case.receipt, Some(&consent), failure).await);
             }
             // Nothing outlives the call here.
