@@ -242,7 +242,8 @@ fn the_temporary_directory_of_a_session_is_kept_without_a_gateway_and_is_no_othe
 #[test]
 fn a_socket_unit_starts_the_gateway_with_the_first_connection_and_listens_on() {
     let place = Place::new("first-unit");
-    let _started = Started(&place);
+    // Short, whatever the path of the clone is: a service manager has no other names for its sockets (unix(7)).
+    let runtime = PathBuf::from(format!("/tmp/stockade-unit-{}", std::process::id()));
     let output = place.output(["setup", "--socket-unit"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let units = place.home().join(".config/systemd/user");
@@ -255,7 +256,7 @@ fn a_socket_unit_starts_the_gateway_with_the_first_connection_and_listens_on() {
         format!("ExecStart=\"{}\" serve --idle 10m\nStandardInput=socket\n", stockade().display());
     assert!(unit("stockade.service").contains(&line), "{}", unit("stockade.service"));
     // As systemd does it: it listens, and starts the service with its socket as standard input.
-    let path = socket(&place);
+    let path = runtime.join("stockade/gateway.sock");
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
     let private = |path: &std::path::Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod");
@@ -265,7 +266,7 @@ fn a_socket_unit_starts_the_gateway_with_the_first_connection_and_listens_on() {
     private(&path, 0o600);
     let serve = || {
         let mut gateway = place.stockade(["serve", "--idle", "10m"]);
-        gateway.env_remove("STOCKADE_GATEWAY");
+        gateway.env_remove("STOCKADE_GATEWAY").env("XDG_RUNTIME_DIR", &runtime);
         gateway.stdin(OwnedFd::from(listener.try_clone().expect("a copy")));
         gateway.stdout(Stdio::piped()).stderr(Stdio::piped());
         gateway.spawn().expect("it starts")
@@ -273,7 +274,7 @@ fn a_socket_unit_starts_the_gateway_with_the_first_connection_and_listens_on() {
     for _ in 0..2 {
         let gateway = serve();
         let mut run = place.stockade(["run", "--background", "--", "sleep 300"]);
-        run.env_remove("STOCKADE_GATEWAY");
+        run.env_remove("STOCKADE_GATEWAY").env("XDG_RUNTIME_DIR", &runtime);
         let run = run.output().expect("it runs");
         assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
         let pid = gateway.id();
@@ -295,7 +296,7 @@ fn a_socket_unit_starts_the_gateway_with_the_first_connection_and_listens_on() {
     assert!(text(&open.stderr).contains("is open to others"), "{}", text(&open.stderr));
     private(&path, 0o600);
     drop(listener);
-    std::fs::remove_file(&path).expect("removed");
+    std::fs::remove_dir_all(&runtime).expect("removed");
     let undone = place.output(["setup", "--undo", "--all"]);
     assert_eq!(undone.status.code(), Some(0), "{}", text(&undone.stderr));
     assert!(!units.exists(), "left: {}", units.display());
