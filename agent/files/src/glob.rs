@@ -28,7 +28,7 @@ pub(crate) fn glob(input: &Input, cwd: &Path) -> Result<Answer, Error> {
     let (base, pattern) = split(&base, &input.pattern);
     let matcher = matcher(&pattern)?;
     let (base_of, matcher_of) = (&base, &matcher);
-    let mut found = walk::collect(&walk::builder(&base), || {
+    let mut found = walk::collect(&walk::builder(&base, None), || {
         move |path: &Path| {
             let relative = path.strip_prefix(base_of).unwrap_or(path);
             matcher_of.is_match(relative).then(|| walk::entry(path))

@@ -82,7 +82,7 @@ pub(crate) fn grep(input: &Input, cwd: &Path) -> Result<Answer, Error> {
         None => cwd.to_owned(),
     };
     root.metadata().map_err(|error| Error::of("Searching", &root, &error))?;
-    let mut walk = walk::builder(&root);
+    let mut walk = walk::builder(&root, None);
     if let Some(kind) = &input.kind {
         let mut types = TypesBuilder::new();
         types.add_defaults();

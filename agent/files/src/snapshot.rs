@@ -102,11 +102,8 @@ impl Snapshots {
     /// Returns the paths of the files, below the root.
     fn paths(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
-        let mut builder = walk::builder(&self.root);
-        let except = self.except.clone();
-        builder.git_global(false).filter_entry(move |entry| {
-            entry.file_name() != ".git" && !entry.path().starts_with(&except)
-        });
+        let mut builder = walk::builder(&self.root, Some(self.except.clone()));
+        builder.git_global(false);
         for entry in builder.build().flatten() {
             if !entry.file_type().is_some_and(|kind| kind.is_file()) {
                 continue;
@@ -265,5 +262,22 @@ mod tests {
         }
         let error = snapshots.look().unwrap_err().to_string();
         assert!(error.contains("more than 268435456 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_an_ignore_file_holds_nothing_up() {
+        for name in [".gitignore", ".ignore", "d/.gitignore", ".git/info/exclude", ".git"] {
+            let folder = Folder::new();
+            let mut snapshots = snapshots(&folder);
+            folder.write("project/d/a.txt", "one");
+            let pipe = folder.path().join("project").join(name);
+            std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+            let (mode, kind) = (Mode::RUSR | Mode::WUSR, rustix::fs::FileType::Fifo);
+            rustix::fs::mknodat(CWD, &pipe, kind, mode, 0).unwrap();
+            let (told, looked) = std::sync::mpsc::channel();
+            std::thread::spawn(move || told.send(snapshots.look().is_ok()));
+            let looked = looked.recv_timeout(Duration::from_secs(10));
+            assert_eq!(looked, Ok(true), "{name}");
+        }
     }
 }
