@@ -12,6 +12,7 @@ mod models;
 mod notes;
 mod print;
 mod prompt;
+mod regular;
 mod rpc;
 mod run;
 mod session;

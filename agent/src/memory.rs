@@ -5,12 +5,9 @@
 //! followed only to a memory file of the same directory.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Component, Path, PathBuf};
-
-use rustix::fs::{Mode, OFlags};
 
 /// Most characters of memory files.
 const MEMORY: usize = 200_000;
@@ -167,18 +164,12 @@ fn plain(path: &Path) -> PathBuf {
 
 /// Reads a file by its real path. What took its place since, a link or a pipe, is not read.
 fn text(real: &Path) -> Option<String> {
-    let flags =
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = File::from(rustix::fs::open(real, flags, Mode::empty()).ok()?);
-    let found = file.metadata().ok()?;
-    if !found.is_file() || found.len() == 0 || found.len() > LONGEST {
-        return None;
-    }
+    let file = crate::regular::open(real, LONGEST)?;
     // A directory above may have been replaced by a link.
     let opened = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     let mut text = String::new();
     let read = file.take(LONGEST).read_to_string(&mut text).ok();
-    read.filter(|_| opened == real).map(|_| text)
+    read.filter(|length| *length > 0 && opened == real).map(|_| text)
 }
 
 #[cfg(test)]
@@ -272,7 +263,7 @@ mod tests {
     #[test]
     fn what_is_no_file_is_not_waited_for() {
         let case = Case::new("pipe");
-        let (mode, kind) = (Mode::from_raw_mode(0o600), rustix::fs::FileType::Fifo);
+        let (mode, kind) = (rustix::fs::Mode::from_raw_mode(0o600), rustix::fs::FileType::Fifo);
         let path = case.project.join("AGENTS.md");
         rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
         assert!(case.told(&["project"]).is_empty());

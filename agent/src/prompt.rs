@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flags::Flags;
 use crate::memory::memory;
+use crate::regular;
 
 /// The fixed part: the same bytes in every session, so that the provider's cache holds.
 const FIXED: &str = include_str!("prompt.txt");
@@ -104,20 +105,28 @@ fn dynamic(flags: &Flags, texts: &Texts, (cwd, model, mode): (&Path, &str, &str)
     lines.join("\n")
 }
 
+/// Longest file about a branch that is read, in bytes (`PATH_MAX`, with the words before it).
+const LONGEST_HEAD: u64 = 8192;
+
 /// Returns the branch of the repository around a directory.
 pub(crate) fn branch(cwd: &Path) -> Option<String> {
     let git = cwd.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
-    let git = match std::fs::read_to_string(&git) {
+    let git = match regular::text(&git, LONGEST_HEAD) {
         // A worktree: the file names the folder.
-        Ok(text) => PathBuf::from(text.strip_prefix("gitdir: ")?.trim()),
-        Err(_) => git,
+        Some(text) => PathBuf::from(text.strip_prefix("gitdir: ")?.trim()),
+        None => git,
     };
-    let head = std::fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = regular::text(&git.join("HEAD"), LONGEST_HEAD)?;
     let head = head.trim();
-    Some(
-        head.strip_prefix("ref: refs/heads/")
-            .map_or_else(|| format!("detached at {head}"), str::to_owned),
-    )
+    match head.strip_prefix("ref: refs/heads/") {
+        Some(branch) => Some(branch.to_owned()).filter(|it| !it.contains(char::is_control)),
+        // The name of a commit (gitrepository-layout(5)); any other file could hold a secret.
+        None => head
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit())
+            .then(|| format!("detached at {head}"))
+            .filter(|_| [40, 64].contains(&head.len())),
+    }
 }
 
 /// Returns the day as `2026-01-31` (UTC). Days to a date: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
@@ -155,5 +164,32 @@ mod tests {
         let prompt = prompt(&flags, (&Given::default(), &texts), (Path::new("/"), "m", "default"));
         assert_eq!(prompt.system, ["be brief", "and kind"]);
         assert!(prompt.first.unwrap().contains("Working directory: /\n"));
+    }
+
+    #[test]
+    fn a_branch_is_read_and_what_else_stands_in_its_place_is_not() {
+        let root = std::env::temp_dir().join(format!("stockade-branch-{}", std::process::id()));
+        std::fs::create_dir_all(root.join(".git")).unwrap();
+        let head = root.join(".git/HEAD");
+        let commit = "0123456789abcdef0123456789abcdef01234567";
+        for (text, expected) in [
+            ("ref: refs/heads/main\n", Some("main".to_owned())),
+            (commit, Some(format!("detached at {commit}"))),
+            ("-----BEGIN OPENSSH PRIVATE KEY-----\n", None),
+            ("ref: refs/heads/a\nsecret", None),
+            ("abc", None),
+        ] {
+            std::fs::write(&head, text).unwrap();
+            assert_eq!(branch(&root), expected, "{text}");
+        }
+        std::fs::write(root.join("elsewhere"), "ref: refs/heads/x").unwrap();
+        std::fs::remove_file(&head).unwrap();
+        std::os::unix::fs::symlink(root.join("elsewhere"), &head).unwrap();
+        assert_eq!(branch(&root), None, "a link");
+        std::fs::remove_file(&head).unwrap();
+        let (mode, kind) = (rustix::fs::Mode::RUSR, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(rustix::fs::CWD, &head, kind, mode, 0).unwrap();
+        assert_eq!(branch(&root), None, "a pipe");
+        std::fs::remove_dir_all(root).unwrap();
     }
 }

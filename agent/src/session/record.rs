@@ -48,11 +48,15 @@ pub(crate) fn store() -> anyhow::Result<Store> {
     Ok(Store::new(state.join("stockade/agent/sessions")))
 }
 
-/// Finds out where a directory lies: repository, address of its `origin`, branch.
+/// Longest configuration of a repository that is read, in bytes.
+const LONGEST_CONFIG: u64 = 1 << 20;
+
+/// Finds out where a directory is: repository, address of its `origin`, branch.
 pub(crate) fn here(cwd: &Path) -> Here {
     let root = cwd.ancestors().find(|it| it.join(".git").exists());
     let config = root.map(|it| it.join(".git/config"));
-    let config = config.and_then(|it| std::fs::read_to_string(it).ok()).unwrap_or_default();
+    let config =
+        config.and_then(|it| crate::regular::text(&it, LONGEST_CONFIG)).unwrap_or_default();
     Here {
         cwd: cwd.to_string_lossy().into_owned(),
         git_root: root.map(|it| it.to_string_lossy().into_owned()),
