@@ -1,4 +1,4 @@
-//! What commands change: the files of a project before a command and after it.
+//! Files of a project before and after a command.
 //!
 //! Covered are those that version control would take: what is ignored is left out, and so is `.git` itself. No program of
 //! version control runs, so neither its hooks nor its settings do. No link is followed below the root.
@@ -39,7 +39,7 @@ pub struct Changed {
     pub after: Option<String>,
 }
 
-/// What tells one state of a file from another without reading it (stat(2)).
+/// Device, inode, size and times: a file with the same stamp is unchanged (stat(2)).
 type Stamp = (u64, u64, u64, (i64, u64), (i64, u64));
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Looks at the project below `root`, and keeps contents in `folder`; what lies below `except` is left out.
+    /// Covers the project below `root`, without the files below `except`, and keeps contents in `folder`.
     #[must_use]
     pub fn new(root: PathBuf, folder: PathBuf, except: PathBuf) -> Snapshots {
         Snapshots { root, except, keep: Keep::at(folder), files: BTreeMap::new() }
@@ -80,7 +80,7 @@ impl Snapshots {
         let root = openat(CWD, &self.root, is_folder, Mode::empty())?;
         let mut new = BTreeMap::new();
         let mut bytes = 0;
-        // What a command has version control ignore is still there.
+        // A file that a command adds to an ignore file stays covered.
         for path in self.paths()?.into_iter().chain(old.keys().cloned()) {
             if new.contains_key(&path) {
                 continue;
@@ -116,7 +116,7 @@ impl Snapshots {
         Ok(found)
     }
 
-    /// Returns what is known of a file now, and keeps its content; none for what is no file that is covered.
+    /// Returns the state of a covered file and keeps its content; none for any other file.
     fn known(
         &self,
         root: &OwnedFd,
@@ -224,7 +224,7 @@ mod tests {
         folder.write("project/new.txt", "new");
         folder.write("project/x.log", "changed");
         std::fs::remove_file(folder.path().join("project/gone.txt")).unwrap();
-        // What a command has version control ignore from now on stays covered.
+        // Files that are ignored from now on stay covered.
         folder.write("project/.gitignore", "*\n");
         let changed = snapshots.look().unwrap();
         let expected = [".gitignore: file file", "a.txt: file file", "gone.txt: file none"];

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     pub(crate) changed: SystemTime,
 }
 
-/// Returns a walk below `root`, hidden files included, without `except` and what lies below it.
+/// Returns a walk below `root`, hidden files included, without `except` and the files below it.
 ///
 /// The walk reads no ignore file itself: a command may have put a pipe or a link there (see [`Ignored`]).
 pub(crate) fn builder(root: &Path, except: Option<PathBuf>) -> WalkBuilder {

@@ -54,7 +54,7 @@ impl Around {
         let called = blocks(line, "tool_use").filter(|it| text(it, "name") == TOOL);
         let called: Vec<String> = called.map(|it| text(it, "id").to_owned()).collect();
         if !called.is_empty() {
-            // What others changed meanwhile is not the command's.
+            // Changes that others made meanwhile do not belong to the command.
             self.changed((session, all))?;
             self.others.clear();
             self.running.extend(called);

@@ -156,7 +156,7 @@ impl Folder {
             .collect())
     }
 
-    /// Appends lines. What was written in part is taken off again.
+    /// Appends lines. A line that was written in part is removed.
     fn append(&self, session: &str, lines: &[u8]) -> anyhow::Result<()> {
         let mut file = self.file(session, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)?;
         let length = file.metadata()?.len();

@@ -222,7 +222,7 @@ pub struct Approval {
 pub struct Approver {
     pub uid: u32,
     pub name: Text,
-    /// In whose place.
+    /// Person in whose place they approved.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub in_place_of: Option<Text>,
 }

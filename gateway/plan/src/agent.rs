@@ -15,7 +15,7 @@ use stockade_sandbox::{
 use stockade_scene::protections::REQUIRED;
 use stockade_scene::scene::Scene;
 
-/// What the agent's process sees beside its directory, from `policies/agent.jsonc`.
+/// Files and variables of the agent's process, from `policies/agent.jsonc`.
 #[derive(Debug, Default)]
 struct Known {
     shown: Vec<&'static str>,

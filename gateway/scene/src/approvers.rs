@@ -1,4 +1,4 @@
-//! Who has to approve a question, as the managed settings say, and which persons of the machine that are.
+//! Required approvers of a question, from the managed settings, and the users of the machine.
 
 use stockade_parser::json::{Kind, Value};
 use stockade_policy::{Decision, Layer, Rules, Verdict};
@@ -9,7 +9,7 @@ const MOST: u64 = 5;
 /// Longest time for which an answer in an emergency holds.
 const LONGEST_MINUTES: u64 = 24 * 60;
 
-/// Who has to approve a question.
+/// Required approvers of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Required {
     /// How many persons.
@@ -18,7 +18,7 @@ pub struct Required {
     pub self_approval: bool,
     /// Each person is in a group of each list.
     pub groups: Vec<Vec<String>>,
-    /// Who approves in whose place, and until when.
+    /// Delegations: who approves for whom, and until when.
     pub delegations: Vec<Delegation>,
     /// Groups whose members may allow alone in an emergency.
     pub break_glass: Vec<String>,

@@ -25,7 +25,7 @@ const DEEPEST: usize = 16;
 /// Definitions by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Definitions {
-    /// What stands in place of the name.
+    /// Value of the alias.
     pub aliases: BTreeMap<String, String>,
     /// The whole definition.
     pub functions: BTreeMap<String, String>,
@@ -104,7 +104,7 @@ impl Definitions {
         for command in tree.commands().iter().filter(|it| is_written(it)) {
             let Some(word) = command.words.first() else { continue };
             let (start, end) = (word.span.start as usize, word.span.end as usize);
-            // A word in quotes is no alias (bash manual, 6.6), and a nested text stands nowhere.
+            // A quoted word is not an alias (bash manual, 6.6), and a nested text has no place here.
             let name = text.get(start..end).filter(|it| word.exact() == Some(it.as_bytes()));
             if let Some(value) = name.and_then(|name| self.value(name)) {
                 places.push((start, end, value));
@@ -118,7 +118,7 @@ impl Definitions {
         (!places.is_empty()).then_some(written)
     }
 
-    /// Returns what an alias stands for, in which no alias stands in its own value.
+    /// Returns the value of an alias with its first word expanded; an alias is not expanded in its own value.
     fn value(&self, name: &str) -> Option<String> {
         let mut value = self.aliases.get(name)?.clone();
         let mut seen = BTreeSet::from([name.to_owned()]);
@@ -175,7 +175,7 @@ pub enum Printed {
     Alias(String, String),
     /// `NAME () { … }`.
     Function(String, String),
-    /// What is neither; its first line.
+    /// Any other text; its first line.
     Other(String),
 }
 
@@ -228,7 +228,7 @@ pub fn hindrance(definition: &Printed, tree: &CommandTree) -> Option<&'static st
         {
             Some("its value is empty, of several lines, or may hold a comment")
         }
-        // What goes on in the text behind it cannot be looked at now.
+        // A value that continues in the following words cannot be judged now.
         Printed::Alias(_, value) if value.ends_with([' ', '\t', '\\', '&', '|', ';', '<', '>']) => {
             Some("its value goes on in the words behind it")
         }

@@ -131,7 +131,7 @@ fn report(host: &Host, level: Level, took: Duration) -> String {
     lines.join("\n")
 }
 
-/// What is said of stockade's own agent.
+/// Findings about stockade's own agent.
 fn agent_lines(stand: &Result<String, Lacking>) -> String {
     match stand {
         Ok(path) => format!("stockade agent\n  ready      {}", words::one_line(path)),

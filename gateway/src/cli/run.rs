@@ -78,7 +78,7 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     // A person who does not see the command's terminal does not type there either.
     let has_keys = pty && !options.common.json && streams::has_keys();
     let stdin = !reads_text && (has_keys || streams::has_stdin());
-    // An agent whose shell runs the line of its hook knows itself where it is.
+    // An agent that runs the line of its hook in its own shell keeps its own directory.
     let is_here = options.common.cwd.is_none() && !options.for_agent;
     let carries = call.context.session.is_some() && is_here;
     let request = CommandRequest {

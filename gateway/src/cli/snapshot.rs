@@ -46,7 +46,7 @@ pub(super) async fn snapshot(options: Snapshot) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was handed over: what can be used, and the name of each other one with the reason.
+/// Usable definitions, and the name of each other one with the reason.
 struct Found {
     usable: Definitions,
     left_out: Vec<(String, &'static str)>,

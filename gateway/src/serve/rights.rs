@@ -58,7 +58,7 @@ pub(crate) struct Rights {
     /// Variables for commands.
     #[serde(skip)]
     environment: Vec<(String, String)>,
-    /// What the host said since.
+    /// Words of the host since then.
     #[serde(skip)]
     said: Said,
 }
@@ -71,7 +71,7 @@ struct Call {
     input: Value,
 }
 
-/// What is known of one connection of an agent.
+/// State of one connection of an agent.
 #[derive(Debug, Default)]
 struct Open {
     number: u64,

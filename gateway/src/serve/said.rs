@@ -1,4 +1,4 @@
-//! What the host of an agent said, as the process between the two heard it.
+//! Words of an agent's host, as the process between the two read them.
 //!
 //! Lines of the agent and of its host pass through [`Said`]. An answer to a question, a rule, a directory or a mode that
 //! the agent brings to its gateway counts only if the host said so here. The process of the agent is not believed: a
@@ -59,14 +59,14 @@ struct State {
     restores: bool,
 }
 
-/// What was said: what holds now, and all that ever did.
+/// Values that the host gave: the current ones, and all earlier ones.
 #[derive(Debug, Default)]
 struct Words {
     now: Vec<String>,
     ever: HashSet<String>,
 }
 
-/// What the host is asked about a call.
+/// Question to the host about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The question itself.
@@ -88,7 +88,7 @@ struct Request {
     input: Value,
 }
 
-/// What the host said about one call. Hooks that heard the same have one word together.
+/// Answer of the host about one call. Hooks with the same input share one answer.
 #[derive(Debug)]
 struct Word {
     about: Request,

@@ -7,7 +7,7 @@ use super::folders::Folders;
 use super::{Change, Kind, Surroundings, files, text_of};
 use crate::protocol::errors::{Code, Failure};
 
-/// The line that says whose file it is.
+/// First line of each file that set-up writes.
 const MARK: &str = "# Written by `stockade setup --socket-unit`.\n";
 
 const SOCKET: &str = "\
@@ -57,7 +57,7 @@ pub(crate) fn uninstall(around: &Surroundings) -> Result<Vec<Change>, Failure> {
     Ok(changes)
 }
 
-/// Takes away the folders that set-up made for the units and in which nothing lies.
+/// Removes empty folders that set-up made for the units.
 pub(crate) fn left(around: &Surroundings) {
     let mut folders = Folders::of(around);
     folders.leave(&around.configuration.join("systemd/user/stockade.socket"), &[]);

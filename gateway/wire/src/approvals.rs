@@ -29,12 +29,12 @@ pub struct ApprovalView {
     pub asked_ms: u64,
     /// When it is withdrawn unless somebody answers.
     pub expires_ms: u64,
-    /// Who has to approve, where the managed settings say so.
+    /// Required approvers; none where the managed settings name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<RequiredView>,
 }
 
-/// Who has to approve a question.
+/// Required approvers of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequiredView {
     /// How many persons.
@@ -161,7 +161,7 @@ pub struct Said {
     pub claimed: Option<String>,
 }
 
-/// What a person said to a question that a front end put by itself.
+/// Answer to a question that a front end asked by itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AnsweredRequest {
     /// `DecisionView::question_id`.

@@ -23,7 +23,7 @@ pub struct PendingQuestion {
 /// Where it is noted who answered.
 pub type Whom = Arc<Mutex<ByWhom>>;
 
-/// Who answered from elsewhere.
+/// User who answered from another terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ByWhom {
     /// The identity of the question.

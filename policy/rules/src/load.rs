@@ -345,7 +345,7 @@ impl Merging {
         }
     }
 
-    /// Says who may approve only where the managed settings do. What nobody understands there may have kept somebody out.
+    /// Says who may approve only where the managed settings do. A value that cannot be read may have kept somebody out.
     fn may_say_who_approves(
         &mut self,
         source: &Source<'_>,

@@ -103,7 +103,7 @@ impl Board {
             if bytes > SHOWN {
                 break;
             }
-            // Who else may answer is nobody's business.
+            // The other approvers are not disclosed.
             shown.push(Posted { audience: Vec::new(), ..entry.posted.clone() });
         }
         shown

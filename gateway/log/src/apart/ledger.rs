@@ -93,7 +93,7 @@ impl Ledger {
         self.state().running.get(id) == Some(&uid)
     }
 
-    /// Returns whose decision `id` is, if that is remembered.
+    /// Returns the user of decision `id`, if it is remembered.
     pub(super) fn owner(&self, id: &str) -> Option<u32> {
         self.state().owners.get(id).copied()
     }

@@ -27,7 +27,7 @@ const BYTES: usize = 512 << 10;
 const SCANNED: u64 = 4 << 20;
 /// Decisions that one piece looks up.
 const LOOKUPS: usize = 4;
-/// Decisions whose user is remembered.
+/// Users of recent decisions.
 const KNOWN: usize = 1 << 14;
 
 /// From where on records are read.

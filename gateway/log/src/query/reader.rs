@@ -42,7 +42,7 @@ impl Reader {
         &self.directory
     }
 
-    /// Returns segment and offset at which it stands, with the number of the record before; none before all segments.
+    /// Returns its segment and offset, with the number of the preceding record; none before the first segment.
     pub(super) fn stands(&self) -> Option<((u64, u64), Option<u64>)> {
         let last = self.last.map(|(number, _)| number);
         (self.segment > 0).then_some(((self.segment, self.offset), last))

@@ -52,16 +52,16 @@ struct Waiting {
     agent: Option<Process>,
     answer: oneshot::Sender<Answer>,
     whom: Whom,
-    /// Who has to approve, where the managed settings say so.
+    /// Required approvers; none where the managed settings name none.
     strict: Option<Strict>,
 }
 
-/// Who is asked at most for how long, and who has to approve.
+/// How long a question waits, and its required approvers.
 #[derive(Debug)]
 pub struct Terms {
     /// How long a question waits.
     pub patience: Duration,
-    /// Who has to approve, where the managed settings say so.
+    /// Required approvers; none where the managed settings name none.
     pub required: Option<Required>,
     /// The log by whose recorder others are asked; none where there are no others.
     pub board: Option<Log>,
@@ -88,7 +88,7 @@ impl Approvals {
                     None => None,
                     Some(required) => match Strict::new(required.clone(), uid, board.clone()) {
                         Some(strict) => Some(strict),
-                        // Who cannot be known cannot be kept from approving: nobody is asked.
+                        // An unknown requester could approve their own call: nobody is asked.
                         None => continue,
                     },
                 };
@@ -183,7 +183,7 @@ impl Approvals {
         let replies = replies.ok().flatten().unwrap_or_default();
         for reply in replies.iter().skip(seen) {
             let Ok(said) = serde_json::from_str::<Said>(&reply.answer) else { continue };
-            // What does not count is told to nobody here: whoever answered sees who has approved.
+            // A refused answer is reported to nobody here: the approver sees who has approved.
             let weighed = self.weigh(id, reply.uid, said);
             if matches!(weighed, Ok((_, false))) {
                 self.post(id).await;

@@ -12,7 +12,7 @@ use crate::protocol::types::{Answer, Lasting};
 /// Longest reason of who allows alone in an emergency.
 const LONGEST_REASON: usize = 1000;
 
-/// Who has to approve, and who has.
+/// Required approvers, and those who have approved.
 #[derive(Debug)]
 pub struct Strict {
     required: Required,

@@ -69,7 +69,7 @@ pub(super) struct Call<'a> {
     pub(super) log: &'a Log,
     /// Where the question is put: the door of the call, or elsewhere.
     pub(super) channel: &'a str,
-    /// Who has to approve, where the managed settings say so.
+    /// Required approvers; none where the managed settings name none.
     pub(super) required: Option<&'a Required>,
 }
 

@@ -19,7 +19,7 @@ use crate::protocol::types::{Answer, CommandRequest};
 /// How long a question waits for those who have to approve, unless the settings say how long.
 const USUAL: Duration = Duration::from_secs(10 * 60);
 
-/// Who is asked about a call.
+/// Persons who are asked about a call.
 pub(super) struct Asking {
     /// Where questions go; none where nobody can be asked.
     pub(super) people: Option<mpsc::Sender<PendingQuestion>>,
@@ -27,7 +27,7 @@ pub(super) struct Asking {
     pub(super) channel: String,
     /// The yes that the person of an agent gave before.
     pub(super) agreed: Option<Agreed>,
-    /// Who has to approve, where the managed settings say so.
+    /// Required approvers; none where the managed settings name none.
     pub(super) required: Option<Required>,
 }
 
@@ -128,7 +128,7 @@ impl Gateway {
         let posted = super::blocking(move || log.posted().map_err(|error| told(&error))).await?;
         let views = posted.iter().filter_map(|it| {
             let view: ApprovalView = serde_json::from_str(&it.question).ok()?;
-            // What the recorder knows counts, not what the other gateway says of it.
+            // ID and digest come from the recorder, not from the other gateway.
             Some(ApprovalView { id: it.id.clone(), digest: it.digest.clone(), ..view })
         });
         Ok(views.collect())

@@ -16,7 +16,7 @@ pub(super) struct Ended {
     pub(super) cwd: Option<String>,
     /// No call of the session goes on there.
     pub(super) is_outside: bool,
-    /// What people are told of that.
+    /// Line for the person.
     pub(super) note: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Gateway {
             Ok((scene, beside)) if may_work(&scene, &scene.place.cwd) => {
                 return Ok((scene, beside, None));
             }
-            // What else is wrong with the call is found once more.
+            // Any other fault of the call is found again below.
             Ok(_) | Err(_) => {}
         }
         let to = std::mem::replace(&mut request.cwd, from);

@@ -1,4 +1,4 @@
-//! How `stockade agent` stands on this machine: whether its executable is there, of this version, and starts in its sandbox.
+//! State of `stockade agent` on this machine: its executable, its version, and whether it starts in its sandbox.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _};
@@ -16,7 +16,7 @@ use crate::protocol::errors::Failure;
 
 /// How long it may take to say its version.
 const LIMIT: Duration = Duration::from_secs(10);
-/// What helps where its sandbox does not start.
+/// Fix for a sandbox that does not start.
 const UNCONFINED: &str = "fix what this page says of the sandbox, or set `\"agent\": {\"confine\": false}` in the user settings, which starts it without a sandbox";
 
 /// Why an agent would not start: one cause, and one fix.

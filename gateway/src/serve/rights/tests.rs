@@ -1,4 +1,4 @@
-//! What an agent may say.
+//! Requests that an agent may make.
 
 use super::*;
 use crate::protocol::types::AtLimit;

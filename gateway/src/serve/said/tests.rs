@@ -1,4 +1,4 @@
-//! What counts as a word of the host.
+//! Answers that count as the host's.
 
 use super::*;
 
