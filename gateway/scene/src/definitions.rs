@@ -230,7 +230,7 @@ pub fn hindrance(definition: &Printed, tree: &CommandTree) -> Option<&'static st
         }
         // A value that continues in the following words cannot be judged now.
         Printed::Alias(_, value) if value.ends_with([' ', '\t', '\\', '&', '|', ';', '<', '>']) => {
-            Some("its value goes on in the words behind it")
+            Some("its value continues in the words after it")
         }
         Printed::Alias(..) | Printed::Function(..) if is_unread() => {
             Some("its text is not understood")

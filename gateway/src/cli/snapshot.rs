@@ -119,7 +119,7 @@ async fn change(places: &Places, found: Option<&Found>) -> Result<serde_json::Va
         return Ok(json!({ "aliases": 0, "functions": 0, "left_out": [] }));
     };
     let (aliases, functions) = (usable.aliases.len(), usable.functions.len());
-    failure::tell(&format!("stockade: kept {aliases} aliases and {functions} functions"));
+    failure::tell(&format!("stockade: kept aliases: {aliases}, functions: {functions}"));
     for (name, why) in left_out {
         failure::tell(&format!("stockade: left out {}: {why}", words::quoted(name)));
     }

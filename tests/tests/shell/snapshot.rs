@@ -35,7 +35,7 @@ fn aliases_and_functions_of_the_person_run_as_they_were_judged() {
                        hello() { one hello \"$1\"; twice; }\ntwice() { printf 'twice\\n'; }";
     let told = hand_over(&place, &printed(definitions));
     assert_eq!(told.0, Some(0), "{}", told.2);
-    assert_eq!(told.2, "stockade: kept 2 aliases and 2 functions\n");
+    assert_eq!(told.2, "stockade: kept aliases: 2, functions: 2\n");
     // Through each door that gives a text to bash, and as a stranger to none of them.
     for words in [&["run", "--quiet", "--"][..], &["shell", "-c"]] {
         let run = |line: &str| seen(&place.output([words, &[line]].concat()));
@@ -102,8 +102,8 @@ fn what_cannot_be_used_is_left_out_with_its_reason_and_what_is_broken_stops_a_ca
     let place = Place::new("sn-left");
     let (status, _, said) = hand_over(&place, "alias s='sudo '\nalias ok='ls'\nrm -rf /\n");
     assert_eq!(status, Some(0), "{said}");
-    let expected = "stockade: kept 1 aliases and 0 functions\n\
-                    stockade: left out `s`: its value goes on in the words behind it\n\
+    let expected = "stockade: kept aliases: 1, functions: 0\n\
+                    stockade: left out `s`: its value continues in the words after it\n\
                     stockade: left out `rm -rf /`: not an alias or a function as bash prints them\n";
     assert_eq!(said, expected);
     assert_eq!(text(&place.output(["snapshot", "--show"]).stdout), "alias ok='ls'\n");
