@@ -23,7 +23,6 @@ mod reviewed;
 mod session_list;
 pub mod sessions;
 mod steps;
-pub mod subscriptions;
 pub mod tasks;
 
 use std::os::unix::net::UnixStream;
@@ -33,6 +32,8 @@ use std::time::Duration;
 
 use stockade_parser::Programs;
 use stockade_policy::Decision;
+use stockade_subscriptions::{Subscribers, Subscription};
+use stockade_wire::subscriptions::{SubscribeAnswer, SubscribeRequest};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -90,7 +91,7 @@ pub struct Gateway {
     /// Rules that a person gave for a while.
     grants: grants::Grants,
     /// Places for those who read records along.
-    subscribers: subscriptions::Subscribers,
+    subscribers: Subscribers,
     /// When output was pruned last.
     pruned: Due,
 }
@@ -185,7 +186,7 @@ impl Gateway {
             swept: stays.then(|| Due::every(BETWEEN_SWEEPS)),
             approvals: Approvals::default(),
             grants: grants::Grants::default(),
-            subscribers: subscriptions::Subscribers::default(),
+            subscribers: Subscribers::default(),
             pruned: Due::every(BETWEEN_PRUNES),
         })
     }
@@ -400,6 +401,14 @@ impl Gateway {
         let mut waiting = self.remains.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|task| !task.is_finished());
         waiting.push(tokio::spawn(remains.gone()));
+    }
+
+    /// Begins a subscription to the records of the log.
+    pub async fn subscribe(
+        &self,
+        request: SubscribeRequest,
+    ) -> Result<(SubscribeAnswer, Subscription), Failure> {
+        self.subscribers.begin(self.log.log().await?, request).await
     }
 
     /// Ends this gateway, and returns when nothing is left of its commands, so that a process that ends with them leaves

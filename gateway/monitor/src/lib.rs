@@ -22,7 +22,6 @@ pub mod response;
 pub mod run;
 pub mod run_notice;
 pub mod view;
-pub mod violation_help;
 pub mod worker;
 
 pub use engine::Gateway;
@@ -32,6 +31,7 @@ use stockade_hooks as hooks;
 use stockade_log as audit;
 use stockade_plan as plan;
 use stockade_plan::temporary;
+use stockade_remedies as remedies;
 use stockade_review as review;
 use stockade_scene::{facts, known, request, settings};
 #[cfg(test)]

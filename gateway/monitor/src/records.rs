@@ -21,11 +21,11 @@ use crate::hooks::{self, Ran, describe};
 use crate::judge::{Judged, Scene};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, Stream};
 use crate::run::Execution;
-use crate::run::output::{Carried, SHORT_BYTES};
 use crate::settings::Snapshot;
 use crate::view;
 use stockade_base::hex;
 use stockade_base::signals::signal_name;
+use stockade_output::output::{Carried, SHORT_BYTES};
 
 /// The content of a decision record besides the verdict.
 #[derive(Debug)]

@@ -1,14 +1,8 @@
 //! Runs what was granted: starts it, carries its streams, ends it when it must end.
 
-pub mod budget;
 mod followed;
 mod host;
 mod launchers;
-pub mod output;
-pub mod pty;
-mod readable;
-mod streams;
-mod watched;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -24,14 +18,14 @@ use crate::protocol::types::{Control, Event, Input};
 use crate::tasks::folder::Folder;
 use stockade_egress::report::Report;
 
-use budget::Budget;
 use followed::Followed;
 pub use launchers::Launchers;
-use output::{Collector, Output};
-use pty::Terminal;
-use readable::Readable;
+use stockade_output::budget::Budget;
+use stockade_output::output::{Collector, Output};
+use stockade_output::readable::Readable;
+use stockade_output::streams::{Inlet, Outlet, Streams};
+use stockade_output::terminal::Terminal;
 use stockade_scene::limits::Kept;
-use streams::{Inlet, Outlet, Streams};
 
 /// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use stockade_subscriptions::Subscription;
 use stockade_wire::subscriptions::SubscribeRequest;
 use tokio::sync::mpsc;
 
 use super::connection::{answer, deliver, refusal};
 use crate::Gateway;
-use crate::engine::subscriptions::Subscription;
 use crate::protocol::frames::{self, Frame, Id};
 
 /// Answers a request for records, and tells of them until the subscription ends or nobody hears it.

@@ -28,6 +28,9 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/system", 1_360),
     ("gateway/tasks", 900),
     ("gateway/screen", 80),
+    ("gateway/output", 560),
+    ("gateway/remedies", 360),
+    ("gateway/subscriptions", 190),
     // With where a session goes on, and the table of the agent's process.
     ("gateway/plan", 3_760),
     ("gateway/hooks", 2_100),
@@ -71,6 +74,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("gateway/system/src", 0),
     ("gateway/tasks/src", 0),
     ("gateway/screen/src", 0),
+    ("gateway/output/src", 0),
     ("gateway/plan/src", 0),
     ("gateway/hooks/src", 0),
     ("gateway/monitor/src", 0),

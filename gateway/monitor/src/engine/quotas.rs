@@ -11,7 +11,7 @@ use super::Gateway;
 use super::calling::Calling;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::CommandRequest;
-use crate::run::budget::Budget;
+use stockade_output::budget::Budget;
 use stockade_scene::limits::{Quota, SESSION_COMMANDS, SESSION_OUTPUT, SESSION_TASKS, place};
 
 /// A session: who calls, and the name that the caller gives it.

@@ -3,13 +3,13 @@
 use stockade_sandbox as sandbox;
 use tokio::sync::mpsc::Permit;
 
-use super::pty::Terminal;
-use super::streams::Streams;
 use super::{Manner, Stop, Task};
 use crate::control::SIGINT;
 use crate::protocol::tasks::TaskState;
 use crate::protocol::types::{Control, Event, Window};
 use crate::request;
+use stockade_output::streams::Streams;
+use stockade_output::terminal::Terminal;
 
 /// A command between its start and its end.
 pub(super) struct Followed<'a> {
@@ -110,11 +110,11 @@ impl<'a> Followed<'a> {
 
     fn resize(&mut self, window: Window) {
         let Some(terminal) = self.terminal else { return };
-        let size = request::size(Some(window));
+        let sandbox::Window { rows, columns } = request::size(Some(window));
+        let size = Window { rows, columns };
         terminal.resize(size);
         if let Some(task) = self.task.as_deref_mut() {
-            let sandbox::Window { rows, columns } = size;
-            task.folder.has_window(Window { rows, columns });
+            task.folder.has_window(size);
         }
     }
 

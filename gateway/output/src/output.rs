@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::budget::Budget;
-use crate::protocol::types::Stream;
+use crate::budget::Budget;
 use stockade_base::directories::private_directory;
 use stockade_scene::limits::Kept;
+use stockade_wire::types::Stream;
 
 /// Bytes that are kept of each stream: a short one gets a keyed digest, which needs its bytes.
 pub const SHORT_BYTES: usize = 1 << 10;
@@ -197,7 +197,7 @@ impl Collector {
     }
 
     /// Says whether the command wrote more than is kept.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.is_full || self.spilled > self.kept.bytes
     }
 
@@ -267,7 +267,7 @@ mod tests {
     const LIMIT_CHARACTERS: usize = 30_000;
     const PART_CHARACTERS: usize = LIMIT_CHARACTERS / 2;
     const HEAD_BYTES: usize = LIMIT_CHARACTERS * 4;
-    use crate::testing::Folder;
+    use stockade_scratch::Folder;
 
     fn output(folder: &Folder, chunks: &[(Stream, &[u8])]) -> Output {
         let mut collector = Collector::new(folder.path().join("tasks/1"), Kept::default());

@@ -1,5 +1,9 @@
 //! A refused act as people and programs read it: what was tried, which rule refused it, and the one line of
 //! settings that would allow it.
+//!
+//! Looks at the refused paths and changes nothing. Decides nothing.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+#![forbid(unsafe_code)]
 
 mod outside;
 
@@ -8,7 +12,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use stockade_sandbox::{AT_TOP, OWN_LOOPBACK, Violation};
 
-use crate::protocol::words::one_line;
+use stockade_wire::words::one_line;
 
 /// Most paths of one remedy.
 const MOST_PATHS: usize = 20;

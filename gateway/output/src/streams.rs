@@ -7,9 +7,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
-use super::output::Collector;
-use super::pty::Terminal;
-use crate::protocol::types::{Event, Input, Stream};
+use crate::output::Collector;
+use crate::terminal::Terminal;
+use stockade_wire::types::{Event, Input, Stream};
 
 /// How long the pipes of a command that is gone are read for what still lies in them.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Standard input of a command.
 #[derive(Debug)]
-pub(super) struct Inlet {
+pub struct Inlet {
     way: Way,
     /// Bytes that were taken and have not been written yet.
     waiting: Vec<u8>,
@@ -42,18 +42,18 @@ enum Way {
 
 impl Inlet {
     /// Returns one that is a pipe, or nothing.
-    pub(super) fn pipe(pipe: Option<pipe::Sender>) -> Inlet {
+    pub fn pipe(pipe: Option<pipe::Sender>) -> Inlet {
         Inlet { way: pipe.map_or(Way::Closed, Way::Pipe), waiting: Vec::new() }
     }
 
     /// Returns the keyboard of a terminal; if nobody types, at its end.
-    pub(super) fn terminal(terminal: Arc<Terminal>, is_typed_at: bool) -> Inlet {
+    pub fn terminal(terminal: Arc<Terminal>, is_typed_at: bool) -> Inlet {
         let ends = (!is_typed_at).then(Instant::now);
         Inlet { way: Way::Terminal { terminal, in_a_line: false, ends }, waiting: Vec::new() }
     }
 
     /// Says whether there is room for more.
-    pub(super) fn takes(&self) -> bool {
+    pub fn takes(&self) -> bool {
         let is_open = match &self.way {
             Way::Closed => false,
             Way::Pipe(_) => true,
@@ -63,7 +63,7 @@ impl Inlet {
     }
 
     /// Takes what comes, or the end.
-    pub(super) fn take(&mut self, input: Option<Input>) {
+    pub fn take(&mut self, input: Option<Input>) {
         match (input, &mut self.way) {
             (Some(Input::Stdin(bytes)), Way::Terminal { in_a_line, .. }) => {
                 *in_a_line = bytes.last().map_or(*in_a_line, |last| *last != b'\n');
@@ -79,7 +79,7 @@ impl Inlet {
     }
 
     /// Waits for the next thing that can go in, and puts it in. Dropping the future loses nothing.
-    pub(super) async fn go_on(&mut self) {
+    pub async fn go_on(&mut self) {
         let written = match &mut self.way {
             Way::Closed => return std::future::pending().await,
             Way::Pipe(_) if self.waiting.is_empty() => return std::future::pending().await,
@@ -102,7 +102,7 @@ impl Inlet {
 
 /// One output of a command.
 #[derive(Debug)]
-pub(super) enum Outlet {
+pub enum Outlet {
     /// A pipe.
     Pipe(pipe::Receiver),
     /// The screen of a terminal.
@@ -110,18 +110,20 @@ pub(super) enum Outlet {
 }
 
 /// The outputs of a command, one chunk of which may wait for the front end.
-pub(super) struct Streams {
+pub struct Streams {
     stdout: Option<Outlet>,
     stderr: Option<Outlet>,
     first: Vec<u8>,
     second: Vec<u8>,
-    pub(super) collector: Collector,
-    pub(super) pending: Option<Event>,
+    /// Output that was read so far.
+    pub collector: Collector,
+    /// Chunk that waits for the front end.
+    pub pending: Option<Event>,
 }
 
 impl Streams {
     /// Returns those of a command: standard output, and standard error where that is another.
-    pub(super) fn new((stdout, stderr): (Outlet, Option<Outlet>), collector: Collector) -> Streams {
+    pub fn new((stdout, stderr): (Outlet, Option<Outlet>), collector: Collector) -> Streams {
         let (first, second) = (vec![0; CHUNK], vec![0; CHUNK]);
         // First of all it is told that there is a terminal.
         let pending = matches!(stdout, Outlet::Terminal(_)).then_some(Event::Terminal);
@@ -129,12 +131,12 @@ impl Streams {
     }
 
     /// Says whether something may still come.
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.stdout.is_some() || self.stderr.is_some()
     }
 
     /// Reads one chunk of either stream; an end or an error closes it. Dropping the future loses nothing.
-    pub(super) async fn read(&mut self, keep: bool) {
+    pub async fn read(&mut self, keep: bool) {
         let (stream, found) = tokio::select! {
             found = chunk(&mut self.stdout, &mut self.first) => (Stream::Stdout, found),
             found = chunk(&mut self.stderr, &mut self.second) => (Stream::Stderr, found),
@@ -160,7 +162,7 @@ impl Streams {
     }
 
     /// Reads what is still there of a command that is gone.
-    pub(super) async fn drain(&mut self, keep: bool) -> Vec<Event> {
+    pub async fn drain(&mut self, keep: bool) -> Vec<Event> {
         let mut events: Vec<Event> = self.pending.take().into_iter().collect();
         if let Some(Outlet::Terminal(terminal)) = &self.stdout {
             // Others may hold the terminal a little longer; what the command showed is there already.

@@ -1,22 +1,22 @@
 //! Subscriptions: who may read is told of records that are in the log, and of those that come.
 //!
 //! The log is the only source, so nothing is told that is not on disk, and no decision waits for a subscriber.
+//!
+//! Reads the log and writes nothing.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stockade_log::Log;
+use stockade_log::apart::reading::Reading;
+use stockade_log::query::along::Start;
+use stockade_log::query::filter::when;
+use stockade_wire::errors::{Code, Failure, broken};
 use stockade_wire::subscriptions::{KINDS, SubscribeAnswer, SubscribeRequest, Told};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use super::Gateway;
-use crate::audit::apart::reading::Reading;
-use crate::audit::query::along::Start;
-use crate::audit::query::filter::when;
-use crate::audit::{self};
-use crate::blocking::blocking;
-use crate::judge::broken;
-use crate::protocol::errors::{Code, Failure};
 
 /// Most subscriptions of a gateway at once.
 const MOST: usize = 16;
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// The places for subscriptions.
 #[derive(Debug)]
-pub(super) struct Subscribers(Arc<Semaphore>);
+pub struct Subscribers(Arc<Semaphore>);
 
 impl Default for Subscribers {
     fn default() -> Subscribers {
@@ -144,11 +144,16 @@ impl Subscription {
     }
 }
 
-impl Gateway {
-    /// Begins a subscription. Its records are those that the gateway's user may read: all of a log of that user, and of
+impl Subscribers {
+    /// Begins a subscription to `log`. Its records are those that the gateway's user may read: all of a log of that user, and of
     /// the machine's log those that are about that user, as the recorder sees to.
-    pub async fn subscribe(
+    ///
+    /// # Errors
+    ///
+    /// The request is invalid, too many subscriptions are open, or the log cannot be read.
+    pub async fn begin(
         &self,
+        log: Log,
         request: SubscribeRequest,
     ) -> Result<(SubscribeAnswer, Subscription), Failure> {
         let SubscribeRequest { from, since, kinds, follow } = request;
@@ -174,11 +179,10 @@ impl Gateway {
                 return invalid(message, "remove one of them");
             }
         };
-        let Ok(place) = Arc::clone(&self.subscribers.0).try_acquire_owned() else {
+        let Ok(place) = Arc::clone(&self.0).try_acquire_owned() else {
             let message = format!("{MOST} subscriptions are open already");
             return invalid(message, "end one of them");
         };
-        let log = self.log.log().await?;
         let begin = move || Reading::begin(&log, start).map_err(|error| unreadable(&error));
         let (reading, next) = blocking(begin).await?;
         if let Some(from) = from.filter(|from| *from > next) {
@@ -198,7 +202,15 @@ impl Gateway {
     }
 }
 
-fn unreadable(error: &audit::Error) -> Failure {
+/// Does work that waits for the file system where waiting holds nobody up.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(broken("a step of the gateway failed")))
+}
+
+fn unreadable(error: &stockade_log::Error) -> Failure {
     let message = error.to_string();
     let message = message.strip_suffix("; nothing was run").unwrap_or(&message).to_owned();
     Failure::new(Code::AuditUnavailable, message, error.help())

@@ -11,6 +11,6 @@ use tokio::io::unix::AsyncFd;
     deprecated,
     reason = "its replacement needs a promise that the descriptor never changes; an owned one cannot"
 )]
-pub(super) fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, interest)
 }

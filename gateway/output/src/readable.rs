@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::watched::watched;
+use crate::watched::watched;
 
 /// A descriptor whose open file is read by somebody else.
 #[derive(Debug)]
