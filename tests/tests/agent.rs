@@ -440,7 +440,7 @@ fn what_is_missing_is_told_in_one_line() {
     stockade_tests::copy_program(stockade_tests::stockade(), &alone);
     let alone = Command::new(alone).args(["agent", "-p", "hi"]).output().expect("it starts");
     assert!(
-        text(&alone.stderr).contains("cargo install --locked stockade-agent"),
+        text(&alone.stderr).contains("`cargo install --locked --path agent`"),
         "{}",
         text(&alone.stderr)
     );

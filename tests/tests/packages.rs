@@ -99,6 +99,34 @@ fn assert_complete(place: &Place, prefix: &Path) {
     assert!(schema["properties"]["permissions"].is_object(), "{schema}");
 }
 
+/// Both commands of the page "Getting started", but for the profile, in a build directory of their own.
+#[test]
+fn both_executables_are_installed_from_a_clone() {
+    let place = Place::new("cargo install");
+    let prefix = place.root.join("installed");
+    let target = stockade().parent().and_then(Path::parent).expect("the folder of the build");
+    for package in ["gateway", "agent"] {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["install", "--locked", "--offline", "--debug", "--path", package]);
+        cargo.arg("--root").arg(&prefix).arg("--target-dir").arg(target.join("installs"));
+        cargo.current_dir(root());
+        let output = cargo.output().expect("cargo");
+        assert!(output.status.success(), "{package}: {}", text(&output.stderr));
+    }
+    let installed = files(&prefix.join("bin"));
+    assert_eq!(installed, ["stockade", "stockade-agent"].map(PathBuf::from));
+    let run = |program: &str, arguments: &[&str]| {
+        let plain = place.stockade([""; 0]);
+        let mut command = Command::new(prefix.join("bin").join(program));
+        command.args(arguments).current_dir(place.project()).env_clear();
+        command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        text(&command.output().expect("the installed executable starts").stdout)
+    };
+    assert_eq!(run("stockade", &["run", "--no-daemon", "--", "echo hello"]), "hello\n");
+    let version = run("stockade-agent", &["--version"]);
+    assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+}
+
 #[test]
 fn the_archive_is_unpacked_and_used() {
     let place = Place::new("package tar");

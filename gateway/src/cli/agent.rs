@@ -359,6 +359,6 @@ fn beside() -> Result<PathBuf, Failure> {
 
 fn failed(reason: &str) -> Failure {
     let message = format!("`{BESIDE}` cannot be started: {reason}");
-    let help = "`cargo install --locked stockade-agent` installs it; put it in the directory of `stockade`";
+    let help = "install it beside `stockade`: `cargo install --locked --path agent` in a clone, or a package";
     Failure::new(Code::InvalidRequest, message, help)
 }
