@@ -170,7 +170,12 @@ impl<'a> Scanner<'a> {
                 {
                     Shape::Long(known.to_vec(), None)
                 }
-                _ => Shape::Cluster(known.get(1..).unwrap_or_default().to_vec(), rest),
+                Style::Dashes
+                | Style::Tar
+                | Style::Shell
+                | Style::Find
+                | Style::Test
+                | Style::None => Shape::Cluster(known.get(1..).unwrap_or_default().to_vec(), rest),
             },
             (known, None) if plus && known.starts_with(b"+") => {
                 Shape::Cluster(known.get(1..).unwrap_or_default().to_vec(), None)
@@ -469,7 +474,12 @@ pub(crate) fn reachable(word: &Word, body: &Body) -> Danger {
             Style::Dashes if option.takes == Takes::Nothing && name.starts_with("--") => {
                 may_be_flag(word, name, body.grammar.abbrev)
             }
-            _ => may_begin(word, name),
+            Style::Dashes
+            | Style::Tar
+            | Style::Shell
+            | Style::Single
+            | Style::Test
+            | Style::None => may_begin(word, name),
         })
     };
     let mut danger = Danger::default();

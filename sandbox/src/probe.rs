@@ -101,7 +101,12 @@ pub(crate) fn start(launcher: &Path) -> Host {
 fn why(error: &Error) -> String {
     match error {
         Error::Unenforceable { reason, .. } => reason.clone(),
-        error => error.to_string(),
+        error @ (Error::Launcher { .. }
+        | Error::Report { .. }
+        | Error::Step { .. }
+        | Error::Exec { .. }
+        | Error::Terminal { .. }
+        | Error::Spec { .. }) => error.to_string(),
     }
 }
 

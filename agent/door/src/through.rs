@@ -404,7 +404,7 @@ async fn question_of(
 fn same(valid: &Valid<'_>, agreed: &Value, now: &Value) -> bool {
     match valid.tool().kind {
         Kind::Shell => agreed.get("command") == now.get("command"),
-        _ => agreed == now,
+        Kind::File { .. } | Kind::Own { .. } | Kind::Mcp { .. } => agreed == now,
     }
 }
 

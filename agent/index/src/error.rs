@@ -52,7 +52,7 @@ impl Error {
                     | rusqlite::Error::FromSqlConversionFailure(..)
                     | rusqlite::Error::Utf8Error(..)
             ),
-            _ => false,
+            Error::File { .. } | Error::Session(_) | Error::NoWords => false,
         }
     }
 }

@@ -121,7 +121,15 @@ impl Rows {
                 }
                 Kind::Name => name = text("name").filter(|it| !it.is_empty()).map(str::to_owned),
                 Kind::User | Kind::Assistant | Kind::Compaction => rows.message(event, &mut seen),
-                _ => {}
+                Kind::Mode
+                | Kind::Model
+                | Kind::Todos
+                | Kind::Usage
+                | Kind::Fork
+                | Kind::TakenOut
+                | Kind::Changed
+                | Kind::Rewind
+                | Kind::Other(_) => {}
             }
         }
         let first = rows.turns.first().map(|turn| first_words(&turn.user));

@@ -158,7 +158,14 @@ impl Conversation {
             End::Finished { .. } if wants && self.door.session().structured().is_none() => {
                 End::Ended(WRONG_OUTPUTS.into())
             }
-            end => end,
+            end @ (End::Finished { .. }
+            | End::Turns
+            | End::Budget
+            | End::Interrupted { .. }
+            | End::Ended(_)
+            | End::Full
+            | End::Failed(_)
+            | End::Wrong(_)) => end,
         };
         if let End::Failed(_) = &end {
             let Ended { class, text, .. } = Ended::of(&end);

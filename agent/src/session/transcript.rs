@@ -123,7 +123,7 @@ fn completed(messages: Vec<Message>) -> Vec<Message> {
         if message.role == Role::Assistant {
             let calls = message.blocks.iter().filter_map(|it| match it {
                 Block::Call { id, .. } => Some(id.clone()),
-                _ => None,
+                Block::Text(_) | Block::Image(_) | Block::Thinking(_) | Block::Outcome(_) => None,
             });
             open = calls.collect();
         }

@@ -29,7 +29,7 @@ fn denied(judged: &Judged, settings: &SandboxSettings) -> Option<String> {
     // A denial that a person wrote gets no hint about how to lift it.
     let remedy = match origin.layer {
         Layer::Builtin => allowing(pattern),
-        _ => String::new(),
+        Layer::User | Layer::Project | Layer::Local | Layer::Flag | Layer::Policy => String::new(),
     };
     Some(format!(
         "stockade: {path} cannot be read here, by {place}; this may be why the command failed{remedy}"

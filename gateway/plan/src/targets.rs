@@ -92,7 +92,9 @@ impl Targets {
             Access::None => {
                 self.is_needed(real) || PROGRAMS.iter().any(|programs| real.starts_with(programs))
             }
-            _ => self.regions.iter().any(|region| region.starts_with(real)),
+            Access::Write | Access::ReadOnly | Access::Read | Access::Protected | Access::Kept => {
+                self.regions.iter().any(|region| region.starts_with(real))
+            }
         }
     }
 

@@ -275,7 +275,14 @@ impl Rights {
         let asked = id.and_then(|id| open.questions.remove(id));
         let answer = match for_one_call(answer) {
             Answer::Once if !asked.is_some_and(|asked| self.said.agrees(&asked)) => Answer::Deny,
-            answer => answer,
+            answer @ (Answer::Once
+            | Answer::Session
+            | Answer::For(_)
+            | Answer::Always
+            | Answer::AlwaysRule(_)
+            | Answer::Deny
+            | Answer::DenyWith(_)
+            | Answer::Withdrawn) => answer,
         };
         // Null is not an answer, which runs nothing.
         serde_json::to_value(answer).unwrap_or_default()

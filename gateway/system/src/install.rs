@@ -205,7 +205,7 @@ impl Session {
         };
         let known = self.note.made.iter().find_map(|made| match made {
             Made::File { path: noted, before, .. } if *noted == path => Some(before.clone()),
-            _ => None,
+            Made::Folder { .. } | Made::File { .. } | Made::Line { .. } => None,
         });
         // The first time counts: what an installation before this one wrote is not what was there.
         let before = known.unwrap_or(before);

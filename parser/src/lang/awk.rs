@@ -252,7 +252,13 @@ fn condition_ends(tokens: &[Token]) -> bool {
         match token {
             Token::Sign(b')') => depth += 1,
             Token::Sign(b'(') => depth = depth.saturating_sub(1),
-            _ => {}
+            Token::Name(_)
+            | Token::Text(_)
+            | Token::Number
+            | Token::Regex
+            | Token::Operator
+            | Token::Step
+            | Token::Sign(_) => {}
         }
         if depth == 0 {
             let before = at.checked_sub(1).and_then(|before| tokens.get(before));

@@ -224,7 +224,13 @@ fn is_read_only(context: &Context<'_>, command: &SimpleCommand) -> bool {
         && !(listed(&tables.naming_builtins, program(command)) && names_unsafe(command))
         && command.effects.iter().all(|effect| match effect.kind {
             EffectKind::Read => reads_inside(context, command, effect.object(&command.words)),
-            _ => true,
+            EffectKind::ReadOnly
+            | EffectKind::Execute
+            | EffectKind::Write
+            | EffectKind::Network
+            | EffectKind::LoadCode
+            | EffectKind::ProjectCode
+            | EffectKind::Settings => true,
         })
 }
 

@@ -100,7 +100,9 @@ fn sought(
     }
     let found: Option<Vec<PathBuf>> = match command.directory {
         Directory::Unknown => places::directories(shell, facts, command).into_iter().collect(),
-        _ => paths::directory(&command.directory, facts).map(|it| vec![it]),
+        Directory::Start | Directory::Known(_) => {
+            paths::directory(&command.directory, facts).map(|it| vec![it])
+        }
     };
     let Some(directories) = found else { return Some(Err(())) };
     let places = directories.into_iter().map(|directory| chosen(command, directory));

@@ -27,7 +27,13 @@ impl Reading {
             None => along::begin(&log.shared.directory, &start)?,
             Some(told) => match told? {
                 Told::Begun(begun) => begun,
-                _ => return Err(log.confused()),
+                Told::Hello { .. }
+                | Told::Written { .. }
+                | Told::Refused { .. }
+                | Told::Read(_)
+                | Told::Done
+                | Told::Posted(_)
+                | Told::Replies(_) => return Err(log.confused()),
             },
         };
         let Begun { place, next } = begun;
@@ -47,7 +53,13 @@ impl Reading {
             }
             Some(told) => match told? {
                 Told::Read(piece) => piece,
-                _ => return Err(self.log.confused()),
+                Told::Hello { .. }
+                | Told::Written { .. }
+                | Told::Refused { .. }
+                | Told::Begun(_)
+                | Told::Done
+                | Told::Posted(_)
+                | Told::Replies(_) => return Err(self.log.confused()),
             },
         };
         self.place = piece.place;

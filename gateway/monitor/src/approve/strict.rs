@@ -106,7 +106,13 @@ impl Strict {
         match answer {
             Answer::Once => {}
             Answer::For(Lasting::Minutes(minutes)) if u64::from(minutes) <= most => {}
-            _ => {
+            Answer::Session
+            | Answer::For(_)
+            | Answer::Always
+            | Answer::AlwaysRule(_)
+            | Answer::Deny
+            | Answer::DenyWith(_)
+            | Answer::Withdrawn => {
                 let most =
                     if most == 0 { "one call".to_owned() } else { format!("{most} minutes") };
                 return Err(format!("break-glass holds for {most} at most"));

@@ -63,7 +63,12 @@ fn danger(tree: &CommandTree) -> Option<(Severity, &'static str)> {
         command.effects.iter().any(|effect| match effect.kind {
             EffectKind::LoadCode => true,
             EffectKind::Execute => !is_file(command, effect.word),
-            _ => false,
+            EffectKind::ReadOnly
+            | EffectKind::Write
+            | EffectKind::Read
+            | EffectKind::Network
+            | EffectKind::ProjectCode
+            | EffectKind::Settings => false,
         })
     };
     let commands = tree.commands();

@@ -91,7 +91,14 @@ impl<'r> Wider<'r> {
         let globs = self.globs.iter().copied().filter(|wide| {
             let names = match &wide.specifier {
                 Specifier::EveryOf(names) => names.matches(&rule.tool),
-                _ => false,
+                Specifier::Every
+                | Specifier::Command(_)
+                | Specifier::Read(_)
+                | Specifier::Edit(_)
+                | Specifier::Domain(_)
+                | Specifier::Name(_)
+                | Specifier::Parameter(..)
+                | Specifier::Malformed => false,
             };
             !std::ptr::eq(*wide, rule) && names && self.may_compare()
         });
