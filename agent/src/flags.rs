@@ -83,7 +83,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "MODE", value_parser = ["default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"])]
     pub(crate) permission_mode: Option<String>,
     /// Who answers questions about permissions; `stdio` is the host
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = ["stdio"])]
     pub(crate) permission_prompt_tool: Option<String>,
     /// The mode `bypassPermissions` may be chosen later
     #[arg(long)]
@@ -100,6 +100,27 @@ pub(crate) struct Flags {
     /// Let the tools work in this directory too
     #[arg(long, value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
+    /// Be the agent of this name: its prompt, tools and model
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Definitions of agents, by name: a JSON text
+    #[arg(long, value_name = "JSON")]
+    pub(crate) agents: Option<String>,
+    /// Take hooks and agents from the plugin in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
+    /// The same; the host has the servers of the plugin itself
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(crate) plugin_dir_no_mcp: Vec<PathBuf>,
+    /// Settings that a host adds to the managed ones: what they tighten counts
+    #[arg(long, value_name = "JSON")]
+    pub(crate) managed_settings: Vec<String>,
+    /// Directory whose project settings count: the working directory, or one above it
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(crate) project_config_root: Option<PathBuf>,
+    /// Write a line for each request to the model into this file, without its content
+    #[arg(long, value_name = "FILE")]
+    pub(crate) debug_file: Option<PathBuf>,
     /// Servers of tools: a file or JSON text
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) mcp_config: Vec<String>,
@@ -118,6 +139,9 @@ pub(crate) struct Flags {
     /// Go on behind this message
     #[arg(long, value_name = "UUID")]
     pub(crate) resume_session_at: Option<String>,
+    /// Go on only if nothing but the turn of this message is behind that message
+    #[arg(long, value_name = "UUID", requires = "resume_session_at")]
+    pub(crate) resume_drops_turn: Option<String>,
     /// Identity of the new session
     #[arg(long, value_name = "UUID", value_parser = uuid)]
     pub(crate) session_id: Option<String>,
@@ -167,10 +191,6 @@ pub(crate) struct Accepted {
     initialize_fields: Option<Option<String>>,
     #[arg(long, hide = true, value_name = "WHO", num_args = 0..=1)]
     permission_prompts: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = "DIR")]
-    project_config_root: Option<String>,
-    #[arg(long, hide = true, value_name = "WHICH")]
-    resume_drops_turn: Option<String>,
     #[arg(long, hide = true)]
     debug_to_stderr: bool,
     #[arg(long, hide = true)]

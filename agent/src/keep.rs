@@ -5,6 +5,7 @@
 //! listens there at two sockets, tells the gateway in one line of JSON which rights the session has, and serves until its
 //! standard input ends and the agent has closed its connections.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -61,6 +62,7 @@ pub(crate) fn run(options: &Keep) -> ExitCode {
 
 fn keep(Keep { place, flags }: &Keep) -> anyhow::Result<()> {
     let (mut begun, endpoint) = Begun::read(flags)?;
+    let notes = flags.debug_file.as_ref().map(|path| notes(path)).transpose()?;
     let record = begun.record(flags);
     std::env::set_current_dir(place).context("the agent's directory cannot be used")?;
     let private = |name: &str| {
@@ -85,7 +87,7 @@ fn keep(Keep { place, flags }: &Keep) -> anyhow::Result<()> {
             }
         })?;
     }
-    let done = relay(model, endpoint);
+    let done = relay(model, endpoint, notes);
     index.finish();
     done
 }
@@ -96,18 +98,33 @@ fn rights(flags: &Flags, begun: &Begun) -> Value {
     json!({
         "session": setup.id, "cwd": setup.cwd, "settings": setup.settings, "setting_sources": setup.setting_sources,
         "mode": setup.mode, "may_bypass": setup.may_bypass, "allowed": setup.allowed, "disallowed": setup.disallowed,
-        "directories": setup.directories, "has_host": flags.streams(),
+        "directories": setup.directories, "managed": flags.managed_settings,
+        "plugins": begun.plugins.iter().map(|(_, path)| path).collect::<Vec<_>>(), "has_host": flags.streams(),
         "asks": flags.streams(), "withheld": KEYS,
     })
 }
 
+/// Opens the file for notes about requests: nobody else reads it.
+fn notes(path: &Path) -> anyhow::Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.create(true).append(true).mode(0o600).open(path);
+    opened.with_context(|| format!("`{}` cannot be written", path.display()))
+}
+
 /// Relays requests of the agent until standard input ends, which says that the agent is gone.
-fn relay(listener: UnixListener, endpoint: Option<Endpoint>) -> anyhow::Result<()> {
+fn relay(
+    listener: UnixListener,
+    endpoint: Option<Endpoint>,
+    notes: Option<File>,
+) -> anyhow::Result<()> {
     let Some(endpoint) = endpoint else {
         wait_for_the_end();
         return Ok(());
     };
-    let relay = Relay::new(&endpoint)?;
+    let mut relay = Relay::new(&endpoint)?;
+    if let Some(notes) = notes {
+        relay = relay.with_notes(notes);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         listener.set_nonblocking(true)?;

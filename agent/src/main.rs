@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
+mod agents;
 mod ask;
 mod editor;
 mod flags;
@@ -10,6 +11,7 @@ mod keep;
 mod memory;
 mod models;
 mod notes;
+mod plugins;
 mod print;
 mod prompt;
 mod regular;

@@ -73,6 +73,11 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// The same endpoint with another model.
+    pub(crate) fn asking(self, model: &str) -> Known {
+        Known { model: whole(model), ..self }
+    }
+
     /// Asks the endpoint through the relay at `socket`.
     pub(crate) fn through(self, socket: &Path) -> anyhow::Result<Asks> {
         let mut endpoint = Endpoint::new(provider(&self.provider)?, "");

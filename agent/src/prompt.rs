@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+use crate::agents::Definitions;
 use crate::flags::Flags;
 use crate::memory::memory;
 use crate::regular;
@@ -29,6 +30,8 @@ pub(crate) struct Given {
     pub(crate) system: Option<String>,
     pub(crate) append: Option<String>,
     pub(crate) exclude_dynamic: bool,
+    /// Definitions of agents.
+    pub(crate) agents: Definitions,
 }
 
 /// Texts for the model out of files and options, read before the session begins.
@@ -95,6 +98,7 @@ fn dynamic(flags: &Flags, texts: &Texts, (cwd, model, mode): (&Path, &str, &str)
         format!("Model: {model}"),
         format!("Permission mode: {mode}"),
     ];
+    lines.extend(flags.task_budget.map(|it| format!("Tokens for the whole task: {it}")));
     lines.extend(flags.add_dir.iter().map(|it| format!("Further directory: {}", it.display())));
     if !texts.memory.is_empty() {
         lines.push(format!(

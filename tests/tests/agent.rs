@@ -16,8 +16,12 @@ mod compaction;
 mod confined;
 #[path = "agent/context.rs"]
 mod context;
+#[path = "agent/control.rs"]
+mod control;
 #[path = "agent/faults.rs"]
 mod faults;
+#[path = "agent/flags.rs"]
+mod flags;
 #[path = "agent/hooks.rs"]
 mod hooks;
 #[path = "agent/host.rs"]

@@ -1,6 +1,6 @@
 //! The boundary: each tool call goes validate → hooks of the host → decision → run → hooks after it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,10 +20,10 @@ use crate::tasks::Tasks;
 use crate::through::{self, Heard, Ran, Refused};
 use crate::{decided, own};
 
-/// Structured outputs that may be wrong.
+/// Tries to give a structured output.
 const OUTPUTS: u32 = 3;
-/// The reason of a turn that ends because of them.
-pub const WRONG_OUTPUTS: &str = "error_max_structured_output_retries";
+/// How the reason of a turn begins that ends because of them; what went wrong follows.
+const WRONG_OUTPUTS: &str = "error_max_structured_output_retries: ";
 
 /// Does the tool calls of a session.
 pub struct Door {
@@ -40,6 +40,10 @@ pub struct Door {
     /// Socket of whoever does statements of the `sql` tool.
     pub(crate) database: Option<PathBuf>,
     wrong_outputs: AtomicU32,
+    /// Servers that the host switched off.
+    off: Mutex<BTreeSet<String>>,
+    /// Answers without a structured output.
+    without_output: AtomicU32,
     stop_active: AtomicU32,
 }
 
@@ -83,7 +87,9 @@ impl Door {
             queued: Mutex::default(),
             batch: Mutex::default(),
             database: None,
+            off: Mutex::default(),
             wrong_outputs: AtomicU32::new(0),
+            without_output: AtomicU32::new(0),
             stop_active: AtomicU32::new(0),
         })
     }
@@ -109,6 +115,21 @@ impl Door {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner).extend(blocks);
     }
 
+    /// Switches a server on or off: calls of its tools are refused while it is off. The tools stay in the model's list.
+    pub fn switch(&self, server: &str, on: bool) {
+        let mut off = self.off.lock().unwrap_or_else(PoisonError::into_inner);
+        match on {
+            true => drop(off.remove(server)),
+            false => drop(off.insert(server.to_owned())),
+        }
+    }
+
+    /// Says whether a server is switched off.
+    #[must_use]
+    pub fn is_off(&self, server: &str) -> bool {
+        self.off.lock().unwrap_or_else(PoisonError::into_inner).contains(server)
+    }
+
     /// Ends a background command.
     ///
     /// # Errors
@@ -126,8 +147,37 @@ impl Door {
     pub fn begin_turn(&self) {
         self.session.set_structured(None);
         self.wrong_outputs.store(0, Ordering::Relaxed);
+        self.without_output.store(0, Ordering::Relaxed);
         self.stop_active.store(0, Ordering::Relaxed);
         self.batch.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Returns how often the model could have given a structured output in this turn and did not.
+    fn tries(&self) -> u32 {
+        [&self.wrong_outputs, &self.without_output]
+            .iter()
+            .map(|it| it.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// Returns the reason of a turn that has no structured output.
+    #[must_use]
+    pub fn no_output(&self) -> String {
+        let count = |of: &AtomicU32, one: &str, more: &str| match of.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            many => Some(format!("{many} {more}")),
+        };
+        let wrong = count(
+            &self.wrong_outputs,
+            "call of StructuredOutput was invalid",
+            "calls of StructuredOutput were invalid",
+        );
+        let without = count(&self.without_output, "answer had none", "answers had none");
+        let parts: Vec<String> = wrong.into_iter().chain(without).collect();
+        let why =
+            if parts.is_empty() { "the model gave none".to_owned() } else { parts.join(", ") };
+        format!("{WRONG_OUTPUTS}there is no valid structured output: {why}")
     }
 
     /// Returns what every hook is told.
@@ -214,9 +264,10 @@ impl Door {
     async fn go(&self, call: Call) -> Result<Ran, Refused> {
         let is_output = call.name == "StructuredOutput";
         let valid = self.validate(call).map_err(|message| {
-            let wrong =
-                if is_output { self.wrong_outputs.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
-            Refused { message, ends: wrong >= OUTPUTS }
+            if is_output {
+                self.wrong_outputs.fetch_add(1, Ordering::Relaxed);
+            }
+            Refused { message, ends: is_output && self.tries() >= OUTPUTS }
         })?;
         let heard = self.hear(valid).await?;
         let kind = match &heard.valid.tool().kind {
@@ -226,6 +277,12 @@ impl Door {
             }
             kind => kind.clone(),
         };
+        if let Kind::Mcp { server, .. } = &kind
+            && self.is_off(server)
+        {
+            let message = format!("The server `{}` is switched off.", server.escape_debug());
+            return Err(Refused { message, ends: false });
+        }
         let changes = match &kind {
             Kind::Shell | Kind::File { writes: true } | Kind::Mcp { reads: false, .. } => true,
             Kind::File { writes: false } | Kind::Mcp { .. } | Kind::Own { .. } => false,
@@ -295,8 +352,7 @@ impl Hands for Door {
             Err(refused) => {
                 let failed = Done::failed(&call.id, &refused.message);
                 let is_output = call.name == "StructuredOutput";
-                let reason =
-                    if is_output { WRONG_OUTPUTS.to_owned() } else { refused.message.clone() };
+                let reason = if is_output { self.no_output() } else { refused.message.clone() };
                 return Done { ends: refused.ends.then_some(reason), ..failed };
             }
         };
@@ -329,8 +385,9 @@ impl Hands for Door {
     async fn finished(&self, text: &str) -> Option<String> {
         let wants_output = self.tools.iter().any(|tool| tool.name == "StructuredOutput");
         if wants_output && self.session.structured().is_none() {
-            let asked = self.wrong_outputs.fetch_add(1, Ordering::Relaxed);
-            return (asked < OUTPUTS).then(|| "Give the result with StructuredOutput.".to_owned());
+            self.without_output.fetch_add(1, Ordering::Relaxed);
+            return (self.tries() < OUTPUTS)
+                .then(|| "Give the result with StructuredOutput.".to_owned());
         }
         let active = self.stop_active.fetch_add(1, Ordering::Relaxed) > 0;
         let more = json!({ "stop_hook_active": active, "last_assistant_message": text });

@@ -22,7 +22,7 @@ mod session;
 mod tasks;
 mod through;
 
-pub use boundary::{Door, WRONG_OUTPUTS};
+pub use boundary::Door;
 pub use catalogue::{Kind, Tool, tools};
 pub use events::Said;
 pub use gateway::Gateway;

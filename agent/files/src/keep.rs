@@ -19,8 +19,9 @@ use crate::text::digest;
 const MOST: u64 = 1 << 30;
 /// Folder of the contents.
 const CONTENTS: &str = "contents";
-/// The list of changes.
+/// The list of changes, and the one of changes by commands, which the keeper of the session writes.
 const CHANGES: &str = "changes.jsonl";
+const OF_COMMANDS: &str = "commands.jsonl";
 
 /// Where a call keeps what it changes.
 #[derive(Debug, Clone, Deserialize)]
@@ -121,6 +122,21 @@ impl Keep {
             bytes = bytes.saturating_sub(*length);
         }
         Ok(())
+    }
+
+    /// Says whether a change is listed before which a file held this content with this mode; without a digest, before which
+    /// there was none.
+    pub(crate) fn knows(&self, path: &Path, before: Option<&str>, mode: Option<u32>) -> bool {
+        let is_it = |line: &str| {
+            let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { return false };
+            let text = |key: &str| line.get(key).and_then(serde_json::Value::as_str);
+            let was = line.get("mode").and_then(serde_json::Value::as_u64);
+            text("path") == path.to_str()
+                && text("before") == before
+                && (before.is_none() || was == mode.map(u64::from))
+        };
+        let lists = [CHANGES, OF_COMMANDS].map(|name| fs::read_to_string(self.folder.join(name)));
+        lists.iter().flatten().any(|list| list.lines().any(is_it))
     }
 
     /// Returns a kept content.

@@ -41,6 +41,10 @@ pub(crate) fn restore(
     };
     let file_path = path;
     let path = absolute(cwd, path)?;
+    // What the caller wants is its word: a file gets nothing that it did not hold before a change of the session.
+    if !keep.knows(&path, wanted.before.as_deref(), wanted.mode) {
+        return refuse("the session made no such change");
+    }
     let found = present(&path)?;
     let now = found.as_ref().map(|found| digest(&found.bytes));
     // The session has not read what the file holds now: it learns nothing.
@@ -147,6 +151,30 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine\n");
         assert_eq!(back(&folder, 0, true).error, None);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
+    }
+
+    #[test]
+    fn a_file_gets_nothing_that_it_did_not_hold_before_a_change_of_the_session() {
+        let folder = Folder::new();
+        let path = begin(&folder);
+        let change = changes(&folder).remove(0);
+        let other = folder.write("other.txt", "other\n");
+        let restore = |path: &std::path::Path, before: &Value, mode: &Value| {
+            let wanted = json!({ "before": before, "mode": mode, "after": null, "forced": true });
+            let input = json!({ "file_path": path, "restore": wanted });
+            call(&folder, "Write", input, Value::Null).error
+        };
+        let refused = Some("the session made no such change".to_owned());
+        assert_eq!(restore(&other, &change["before"], &change["mode"]), refused);
+        assert_eq!(restore(&other, &Value::Null, &Value::Null), refused);
+        assert_eq!(restore(&path, &change["before"], &json!(0o4777)), refused);
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "other\n");
+        // A change by a command is in the list of the keeper.
+        let line =
+            json!({ "path": other, "before": change["before"], "mode": 0o600, "after": null });
+        std::fs::write(folder.path().join("kept/commands.jsonl"), format!("{line}\n")).unwrap();
+        assert_eq!(restore(&other, &change["before"], &json!(0o600)), None);
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "one\n");
     }
 
     #[test]

@@ -4,7 +4,10 @@
 //! the headers of a short list and the headers of the endpoint's settings. Redirects are not followed.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -38,6 +41,8 @@ pub struct Relay {
     http: reqwest::Client,
     address: String,
     key: Option<Key>,
+    /// Where each request is noted.
+    notes: Option<Mutex<File>>,
 }
 
 impl Relay {
@@ -53,7 +58,24 @@ impl Relay {
             .default_headers(headers(endpoint)?)
             .build()
             .map_err(|error| Error::Settings(told(&error)))?;
-        Ok(Relay { http, address: wire::address(endpoint), key: endpoint.key.clone() })
+        Ok(Relay { http, address: wire::address(endpoint), key: endpoint.key.clone(), notes: None })
+    }
+
+    /// Notes each request in a file: when, its identity, its bytes, and the status and time of the answer. Neither contents
+    /// nor keys are noted.
+    #[must_use]
+    pub fn with_notes(self, file: File) -> Relay {
+        Relay { notes: Some(Mutex::new(file)), ..self }
+    }
+
+    fn note(&self, request: &str, bytes: usize, (begun, status): (Instant, Option<StatusCode>)) {
+        let Some(notes) = &self.notes else { return };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let status = status.map_or_else(|| "unreached".to_owned(), |it| it.as_u16().to_string());
+        let took = begun.elapsed().as_millis();
+        let line = format!("{now} request {request} bytes {bytes} status {status} ms {took}\n");
+        let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = notes.write_all(line.as_bytes()); // a full disk loses notes alone
     }
 
     /// Serves everybody who connects, until the future is dropped.
@@ -86,13 +108,20 @@ impl Relay {
         let Ok(body) = Limited::new(body, MAX_REQUEST).collect().await else {
             return own(StatusCode::PAYLOAD_TOO_LARGE, "the request is longer than 64 MiB");
         };
-        let mut sending = self.http.post(&self.address).body(body.to_bytes());
+        let body = body.to_bytes();
+        let (begun, bytes) = (Instant::now(), body.len());
+        let mut sending = self.http.post(&self.address).body(body);
         for name in THERE {
             if let Some(value) = head.headers.get(name) {
                 sending = sending.header(name, value);
             }
         }
-        match sending.send().await {
+        let sent = sending.send().await;
+        let id = head.headers.get("x-client-request-id").and_then(|it| it.to_str().ok());
+        let plain = |it: char| it.is_ascii_alphanumeric() || it == '-';
+        let id: String = id.unwrap_or("-").chars().filter(|it| plain(*it)).take(64).collect();
+        self.note(&id, bytes, (begun, sent.as_ref().ok().map(reqwest::Response::status)));
+        match sent {
             Ok(response) => self.back(response).await,
             Err(error) => own(StatusCode::BAD_GATEWAY, &told(&error)),
         }

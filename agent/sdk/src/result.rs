@@ -6,6 +6,9 @@ use stockade_turn::End;
 
 use crate::partial::{stop_reason, usage};
 
+/// How the reason of a turn begins that has no structured output; what went wrong follows.
+const NO_OUTPUT: &str = "error_max_structured_output_retries: ";
+
 /// Outcome of a turn.
 #[derive(Debug)]
 pub struct Result<'a> {
@@ -87,12 +90,14 @@ impl Ended {
                 let reason = if *in_tools { "aborted_tools" } else { "aborted_streaming" };
                 error("error_during_execution", reason, "the turn was interrupted".into())
             }
-            End::Ended(reason) if reason == "error_max_structured_output_retries" => error(
-                "error_max_structured_output_retries",
-                "max_structured_output_retries",
-                "no valid structured output after three attempts".into(),
-            ),
-            End::Ended(reason) => error("error_during_execution", "aborted_tools", reason.clone()),
+            End::Ended(reason) => match reason.strip_prefix(NO_OUTPUT) {
+                Some(told) => error(
+                    "error_max_structured_output_retries",
+                    "max_structured_output_retries",
+                    told.to_owned(),
+                ),
+                None => error("error_during_execution", "aborted_tools", reason.clone()),
+            },
             End::Wrong(reason) => error("error_during_execution", "model_error", reason.clone()),
             End::Failed(failed) => {
                 let (status, class) = class(failed);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::event::{Event, Kind};
 use crate::log::{Log, read};
-use crate::rewind::{CONTENTS, LIST};
+use crate::rewind::{CONTENTS, LIST, OF_COMMANDS};
 use crate::state::State;
 use crate::store::{Found, Store};
 
@@ -80,13 +80,22 @@ fn belongings(old: &Path, new: &Path, state: &State) -> io::Result<()> {
     for name in ["plan.md", "files", "research"] {
         copy(&old.join(name), &new.join(name))?;
     }
+    if state.changes.is_empty() {
+        return Ok(());
+    }
+    directory(&new.join(CONTENTS))?;
+    copy(&old.join(OF_COMMANDS), &new.join(OF_COMMANDS))?;
+    contents((old, new), state)?;
     if state.seen == 0 {
         return Ok(());
     }
     let mut list = fs::read(old.join(LIST))?;
     list.truncate(usize::try_from(state.seen).unwrap_or(usize::MAX));
-    directory(&new.join(CONTENTS))?;
-    fs::write(new.join(LIST), list)?;
+    fs::write(new.join(LIST), list)
+}
+
+/// Copies what files held before they were changed.
+fn contents((old, new): (&Path, &Path), state: &State) -> io::Result<()> {
     for name in state.changes.iter().filter_map(|change| change.before.as_ref()) {
         let is_name = name.len() == 64 && name.bytes().all(|it| it.is_ascii_hexdigit());
         if is_name {

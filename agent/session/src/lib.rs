@@ -25,7 +25,7 @@ pub use event::{Event, Kind, now};
 pub use lock::{Holder, Lock};
 pub use log::{Log, Read, read};
 pub use relevance::{Here, Nearness, nearness};
-pub use rewind::{Change, Step, new_changes, steps};
+pub use rewind::{Change, OF_COMMANDS, Step, new_changes, steps};
 pub use state::{Mark, Said, State};
 pub use store::{Found, Pruned, Store, checked};
 pub use workspace::Workspace;

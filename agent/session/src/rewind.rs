@@ -15,6 +15,8 @@ use crate::state::State;
 
 /// The list of changes, in the folder of a session.
 pub(crate) const LIST: &str = "before/changes.jsonl";
+/// The list of changes by commands, there.
+pub const OF_COMMANDS: &str = "before/commands.jsonl";
 /// Folder of the contents, there.
 pub(crate) const CONTENTS: &str = "before/contents";
 /// Longest line of the list.

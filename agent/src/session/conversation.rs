@@ -1,10 +1,11 @@
 //! A running session: turns, one after the other.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use stockade_door::{Door, WRONG_OUTPUTS};
+use stockade_door::Door;
 use stockade_model::{Block, Event, Ledger, Message, Request, Role, Stop, Usage};
 use stockade_sdk::{Ended, Frames, LEVEL, Partial, Result as Outcome, identity};
 use stockade_turn::{End, Hands as _, Interrupt, Limits, Step, Turn};
@@ -46,6 +47,8 @@ pub(crate) struct Conversation {
     pub(super) opening: Vec<Block>,
     /// Identity that a host gave the next message of the user.
     pub(crate) uuid: Option<String>,
+    /// Plugins by name and directory.
+    pub(super) plugins: Vec<(String, PathBuf)>,
 }
 
 impl Conversation {
@@ -76,6 +79,7 @@ impl Conversation {
             instructions,
             opening: Vec::new(),
             uuid: None,
+            plugins: Vec::new(),
         }
     }
 
@@ -84,10 +88,18 @@ impl Conversation {
         &self.asks.model
     }
 
+    /// Changes the tokens for thinking from the next request on: none, with 0, or as many as the options say.
+    pub(crate) fn think(&mut self, tokens: Option<u64>) {
+        self.flags.thinking = (tokens == Some(0)).then(|| "disabled".to_owned());
+        self.flags.max_thinking_tokens = tokens;
+    }
+
     /// Returns the state of the servers, in the form of the protocol.
     pub(crate) fn servers(&self) -> Value {
-        let connected =
-            self.servers.iter().map(|name| json!({ "name": name, "status": "connected" }));
+        let connected = self.servers.iter().map(|name| {
+            let status = if self.door.is_off(name) { "disabled" } else { "connected" };
+            json!({ "name": name, "status": status })
+        });
         connected
             .chain(self.failed.iter().map(|name| json!({ "name": name, "status": "failed" })))
             .collect()
@@ -95,11 +107,14 @@ impl Conversation {
 
     fn init(&self) -> Value {
         let tools: Vec<&str> = self.door.tools().iter().map(|tool| tool.name.as_str()).collect();
+        let plugins = self.plugins.iter();
+        let plugins: Vec<Value> =
+            plugins.map(|(name, path)| json!({ "name": name, "path": path })).collect();
         self.frames.system("init", json!({
             "cwd": self.door.session().home(), "tools": tools, "mcp_servers": self.servers(), "model": self.asks.model,
             "permissionMode": self.door.session().mode(), "slash_commands": [], "apiKeySource": self.asks.key_source,
             "claude_code_version": LEVEL, "stockade_version": env!("CARGO_PKG_VERSION"), "output_style": "default",
-            "agents": [], "skills": [], "plugins": [],
+            "agents": [], "skills": [], "plugins": plugins,
         }))
     }
 
@@ -156,7 +171,7 @@ impl Conversation {
         let wants = self.door.tools().iter().any(|tool| tool.name == "StructuredOutput");
         let end = match end {
             End::Finished { .. } if wants && self.door.session().structured().is_none() => {
-                End::Ended(WRONG_OUTPUTS.into())
+                End::Ended(self.door.no_output())
             }
             end @ (End::Finished { .. }
             | End::Turns

@@ -1,14 +1,17 @@
 //! The keeper's side of a session: the event log, which is the truth, and beside it the file that readers of the SDK
 //! packages know, which is a projection.
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stockade_sdk::LEVEL;
 use stockade_session::{
-    Error, Here, Kind, Lock, Log, Nearness, State, Step, Store, Workspace, new_changes, steps,
+    Error, Here, Kind, Lock, Log, Nearness, OF_COMMANDS, State, Step, Store, Workspace,
+    new_changes, steps,
 };
 
 use super::around::Around;
@@ -274,6 +277,9 @@ impl Record {
             }
         };
         self.around = Some(around);
+        if let Err(error) = list(&folder, &changes) {
+            eprintln!("stockade: changes of a command cannot be taken back: {error}");
+        }
         for data in changes {
             if let Err(error) = self.log().and_then(|log| Ok(log.append(Kind::Changed, data)?)) {
                 eprintln!("stockade: a change of a command cannot be taken back: {error:#}");
@@ -319,7 +325,11 @@ impl Record {
             return self.answer(asked).map(Some);
         }
         if let Some(event) = value.get(EVENT) {
-            let kind = serde_json::from_value(event.get("type").cloned().unwrap_or_default())?;
+            let kind: Kind =
+                serde_json::from_value(event.get("type").cloned().unwrap_or_default())?;
+            if !is_of_agent(&kind) {
+                bail!("an agent has no such event");
+            }
             let ends = kind == Kind::Usage;
             // A session without a message is none.
             if self.open.is_some() {
@@ -372,6 +382,35 @@ fn is_projected() -> bool {
     ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_ENTRYPOINT"]
         .iter()
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Lists changes of commands beside those of file tools: the file worker restores nothing that is in neither list.
+fn list(folder: &Path, changes: &[Value]) -> std::io::Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let mut file = std::fs::OpenOptions::new();
+    let mut file = file.create(true).append(true).mode(0o600).open(folder.join(OF_COMMANDS))?;
+    let lines: String = changes.iter().map(|data| format!("{data}\n")).collect();
+    file.write_all(lines.as_bytes())
+}
+
+/// Says whether an agent may record such an event. What files held, where a session comes from and its name are not its word.
+fn is_of_agent(kind: &Kind) -> bool {
+    match kind {
+        Kind::Mode | Kind::Model | Kind::Todos | Kind::Usage | Kind::TakenOut | Kind::Rewind => {
+            true
+        }
+        Kind::Start
+        | Kind::User
+        | Kind::Assistant
+        | Kind::Name
+        | Kind::Fork
+        | Kind::Compaction
+        | Kind::Changed
+        | Kind::HandOff
+        | Kind::Other(_) => false,
+    }
 }
 
 /// Returns the event of a line of the projection, if it is a message of the conversation.
@@ -449,6 +488,52 @@ mod tests {
         let said: Vec<_> = state.messages.iter().map(|it| it.uuid.as_str()).collect();
         assert_eq!(said, ["1", "2"]);
         assert!(!folder.join("target").exists(), "a link was followed");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn an_agent_has_no_say_about_changes_names_and_origins() {
+        let folder = std::env::temp_dir().join(format!("stockade-forged-{}", std::process::id()));
+        let store = Store::new(folder.clone());
+        std::fs::create_dir_all(&folder).unwrap();
+        let id = stockade_sdk::identity();
+        let mut record = Record {
+            store: store.clone(),
+            workspace: Workspace { id: id.clone(), cwd: "/".into(), ..Workspace::default() },
+            id: id.clone(),
+            projection: Projection::new(None),
+            untold: None,
+            first: Vec::new(),
+            open: None,
+            from: None,
+            seen: 0,
+            around: None,
+            index: Indexer::default(),
+        };
+        let line = json!({ "type": "user", "uuid": "1", "message": { "content": "hi" } });
+        record.take(line.to_string().as_bytes()).unwrap();
+        let mut event = |kind: &str| {
+            let data = json!({ "path": "/etc/x", "name": "n", "from": "f", "uuid": "2", "content": "c", "mode": "plan" });
+            record.take(json!({ EVENT: { "type": kind, "data": data } }).to_string().as_bytes())
+        };
+        for kind in [
+            "file.changed",
+            "session.name",
+            "fork",
+            "session.handoff",
+            "session.start",
+            "user.message",
+            "assistant.message",
+            "compaction.complete",
+            "permission.answered",
+        ] {
+            let error = event(kind).unwrap_err().to_string();
+            assert_eq!(error, "an agent has no such event", "{kind}");
+        }
+        assert!(event("mode.changed").is_ok());
+        let (state, _) = store.state(&store.find(&id).unwrap()).unwrap();
+        assert_eq!((state.changes.len(), state.name, state.messages.len()), (0, None, 1));
+        assert_eq!((state.forked_from, state.mode.as_deref()), (None, Some("plan")));
         std::fs::remove_dir_all(folder).unwrap();
     }
 

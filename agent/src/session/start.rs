@@ -6,17 +6,22 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stockade_door::{Door, Gateway, Host, Session, Setup, Tool, server_tools, tools};
+use stockade_door::{Door, Gateway, Host, Note, Session, Setup, Tool, server_tools, tools};
 use stockade_model::Endpoint;
 use stockade_sdk::{Frames, identity};
 
 use super::conversation::Conversation;
 use super::record::{Before, Record, before};
 use super::transcript::{Transcript, kept};
+use crate::agents::{self, Definition, Definitions};
 use crate::flags::{Flags, rules};
 use crate::keep::{self, Keeper};
 use crate::models::{self, Known};
+use crate::plugins;
 use crate::prompt::{Given, Texts, prompt};
+
+/// The tool that gives the result its form.
+const OUTPUT: &str = "StructuredOutput";
 
 /// A session that is about to begin.
 #[derive(Debug)]
@@ -60,6 +65,9 @@ pub(crate) struct Begun {
     schema: Option<Value>,
     servers: Vec<String>,
     failed: Vec<String>,
+    agents: Definitions,
+    /// Plugins by name and directory.
+    pub(crate) plugins: Vec<(String, PathBuf)>,
     pub(crate) setup: Setup,
     resumed: Option<String>,
     is_new: bool,
@@ -75,6 +83,7 @@ impl Begun {
     /// Reads files and variables; also returns the endpoint with its key.
     pub(crate) fn read(flags: &Flags) -> anyhow::Result<(Begun, Option<Endpoint>)> {
         let cwd = std::env::current_dir().context("the working directory cannot be used")?;
+        root_counts(flags, &cwd)?;
         let settings = settings(flags)?;
         let schema = match &flags.json_schema {
             Some(text) => Some(serde_json::from_str(text).context("`--json-schema` is not JSON")?),
@@ -86,6 +95,11 @@ impl Begun {
             // The host is told when it begins.
             Err(error) => (flags.resume.clone(), Before::default(), Some(format!("{error:#}"))),
         };
+        if let (Some(at), Some(turn)) = (&flags.resume_session_at, &flags.resume_drops_turn) {
+            let reason = drops(&before.lines, at, turn).err();
+            hindrance = hindrance
+                .or(reason.map(|it| format!("Resume rejected by --resume-drops-turn: {it}")));
+        }
         let is_new = flags.fork_session || resumed.is_none() || flags.session_id.is_some();
         let id = match (&flags.session_id, &resumed) {
             (Some(id), _) => id.clone(),
@@ -93,6 +107,9 @@ impl Begun {
             (None, _) => identity(),
         };
         let (servers, failed) = servers(flags)?;
+        let (plugins, told) = plugins::read(flags, &cwd)?;
+        told.iter().for_each(|line| eprintln!("stockade: {line}"));
+        let agents = agents::read(flags, &cwd, &plugins)?;
         let mut setup = setup(flags, &settings, id, &cwd)?;
         setup.mode = setup.mode.or_else(|| before.mode.clone());
         let mut begun = Begun {
@@ -101,6 +118,8 @@ impl Begun {
             schema,
             servers,
             failed,
+            agents,
+            plugins,
             setup,
             resumed,
             is_new,
@@ -167,13 +186,17 @@ impl Plan {
     }
 
     /// Begins the session.
-    pub(crate) async fn begin(self, host: Arc<dyn Host>) -> anyhow::Result<Conversation> {
-        let Begun { settings, hindrance, endpoint, texts, before, resumed, is_new, .. } =
-            self.begun;
-        if let Some(hindrance) = hindrance {
+    pub(crate) async fn begin(mut self, host: Arc<dyn Host>) -> anyhow::Result<Conversation> {
+        if let Some(hindrance) = self.begun.hindrance.take() {
             bail!(hindrance);
         }
-        let asks = endpoint.context("no model is set up")?.through(Path::new(keep::MODEL))?;
+        let agent = self.agent(host.as_ref())?;
+        let Begun { settings, endpoint, texts, before, resumed, is_new, plugins, .. } = self.begun;
+        let mut endpoint = endpoint.context("no model is set up")?;
+        if let Some(model) = agent.model.as_ref().filter(|_| self.flags.model.is_none()) {
+            endpoint = endpoint.asking(model);
+        }
+        let asks = endpoint.through(Path::new(keep::MODEL))?;
         let gateway = Gateway::connect(Path::new(keep::GATEWAY))
             .await
             .map_err(|failure| anyhow::anyhow!("{}", failure.message))?;
@@ -185,6 +208,7 @@ impl Plan {
                 Err(_) => failed.push(server.clone()),
             }
         }
+        offered.retain(|tool| tool.name == OUTPUT || agent.sees(&tool.name));
         let mode = self.session.mode();
         let told = prompt(&self.flags, (&self.given, &texts), (&self.cwd, &asks.model, &mode));
         let keeper = match self.flags.no_session_persistence {
@@ -212,13 +236,79 @@ impl Plan {
             .map_err(|error| anyhow::anyhow!(error))?
             .with_database(Path::new(keep::SQL));
         let servers = self.servers.iter().filter(|it| !failed.contains(it)).cloned().collect();
-        Ok(Conversation::new(
+        let mut conversation = Conversation::new(
             (self.flags, asks, told),
             door,
             (messages, transcript),
             (frames, servers, failed),
             (source, instructions, settings.get("autoCompactEnabled") != Some(&Value::Bool(false))),
-        ))
+        );
+        conversation.plugins = plugins;
+        Ok(conversation)
+    }
+
+    /// Makes the session the agent that `--agent` names, and returns that; without the option, one that changes nothing.
+    fn agent(&mut self, host: &dyn Host) -> anyhow::Result<Definition> {
+        let name = self.flags.agent.as_deref();
+        let chosen = agents::choose(name, (&self.given.agents, &self.begun.agents))
+            .map_err(|error| anyhow::anyhow!(error))?;
+        let Some(agent) = chosen else {
+            let count = self.given.agents.len().max(self.begun.agents.len());
+            if count > 0 {
+                let line = "the agents that are defined are for `--agent` alone: sub-agents are not built yet";
+                host.note(Note::Said(line.to_owned()));
+            }
+            return Ok(Definition::default());
+        };
+        if !agent.unheard.is_empty() {
+            let unheard = agent.unheard.join("`, `");
+            host.note(Note::Said(format!("the agent does without `{unheard}` of its definition")));
+        }
+        agent.apply(&mut self.flags);
+        self.given.system = Some(agent.prompt.clone());
+        if let Some(mode) = agent.mode.as_ref().filter(|_| self.flags.permission_mode.is_none()) {
+            self.session.set_mode(mode).map_err(|error| anyhow::anyhow!(error))?;
+        }
+        Ok(agent)
+    }
+}
+
+/// Checks `--project-config-root`: settings of directories above the working directory tighten a session as they are; those
+/// of other places would be passed over.
+fn root_counts(flags: &Flags, cwd: &Path) -> anyhow::Result<()> {
+    let Some(root) = &flags.project_config_root else { return Ok(()) };
+    let real = |path: &Path| path.canonicalize().ok();
+    let (root, here) = (real(&cwd.join(root)), real(cwd));
+    match (root, here) {
+        (Some(root), Some(here)) if here.starts_with(&root) => Ok(()),
+        _ => bail!("`--project-config-root` is neither the working directory nor above it"),
+    }
+}
+
+/// Says whether all messages behind `at` belong to the turn that the message `turn` began: nothing else is to be dropped.
+fn drops(lines: &[Value], at: &str, turn: &str) -> Result<(), String> {
+    let uuid = |line: &Value| line.get("uuid").and_then(Value::as_str).map(str::to_owned);
+    let place = lines.iter().rposition(|line| uuid(line).as_deref() == Some(at));
+    let behind = lines.get(place.ok_or("the session has no such message")? + 1..);
+    let mut behind = behind.unwrap_or_default().iter();
+    if behind.next().and_then(uuid).as_deref() != Some(turn) {
+        return Err(format!(
+            "the turn behind the message is not that of `{}`",
+            turn.escape_debug()
+        ));
+    }
+    let is_result = |block: &Value| {
+        block.get("type").and_then(Value::as_str) == Some("tool_result")
+            || block.get("text").and_then(Value::as_str).is_some_and(|it| it.starts_with("<hook>"))
+    };
+    let is_of_turn = |line: &Value| {
+        let content = line.get("message").and_then(|it| it.get("content"));
+        line.get("type").and_then(Value::as_str) == Some("assistant")
+            || content.and_then(Value::as_array).is_some_and(|it| it.iter().all(is_result))
+    };
+    match behind.all(is_of_turn) {
+        true => Ok(()),
+        false => Err("more than that turn is behind the message".into()),
     }
 }
 
@@ -267,7 +357,7 @@ fn visible(flags: &Flags, all: Vec<Tool>) -> Vec<Tool> {
     };
     let is_wanted = |tool: &Tool| {
         let named = wanted.as_ref().is_none_or(|it| it.contains(&tool.name));
-        tool.name == "StructuredOutput" || (named && !denied.contains(&tool.name))
+        tool.name == OUTPUT || (named && !denied.contains(&tool.name))
     };
     all.into_iter().filter(is_wanted).collect()
 }

@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::host::Program;
+use crate::agents::given;
 use crate::flags::{Flags, is_uuid};
 use crate::print::line;
 use crate::session::{Conversation, Plan, Wish};
@@ -39,6 +40,10 @@ struct Served {
     session: Option<Conversation>,
     queue: VecDeque<Waiting>,
     model: Option<String>,
+    /// Tokens for thinking that the host wants.
+    thinking: Option<Option<u64>>,
+    /// The model that was asked last.
+    asked: String,
     failed: bool,
     state: Arc<stockade_door::Session>,
     /// Door of the session, available also while a turn runs.
@@ -78,6 +83,8 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
         session: None,
         queue: VecDeque::new(),
         model: None,
+        thinking: None,
+        asked: String::new(),
         failed: false,
         state,
         door: None,
@@ -145,6 +152,10 @@ impl Served {
             let note = stockade_door::Note::Said(reason);
             stockade_door::Host::note(self.host.as_ref(), note);
         }
+        if let Some(tokens) = self.thinking.take() {
+            session.think(tokens);
+        }
+        session.model().clone_into(&mut self.asked);
         match message {
             Some(Waiting { rewind: Some((id, uuid)), .. }) => {
                 let wish = Wish { uuid, conversation: false, files: true, forced: false };
@@ -237,6 +248,7 @@ impl Served {
 
     fn begun(&mut self, session: Conversation) {
         self.door = Some(Arc::clone(&session.door));
+        session.model().clone_into(&mut self.asked);
         self.servers = session.servers();
         self.session = Some(session);
     }
@@ -311,11 +323,30 @@ impl Served {
                 self.model = Some(model.clone());
                 Ok(json!({ "model": model }))
             }
-            "mcp_status" => {
-                let servers =
-                    self.session.as_ref().map_or_else(|| json!([]), Conversation::servers);
-                Ok(json!({ "mcpServers": servers }))
+            "mcp_status" => Ok(json!({ "mcpServers": self.servers() })),
+            "mcp_toggle" | "mcp_reconnect" => {
+                let name = text("serverName").unwrap_or_default();
+                let wanted = request.get("enabled").and_then(Value::as_bool);
+                match (subtype, wanted) {
+                    ("mcp_reconnect", _) => self.server(name, None),
+                    (_, Some(on)) => self.server(name, Some(on)),
+                    (_, None) => Err("`enabled` is missing".into()),
+                }
             }
+            "set_max_thinking_tokens" => {
+                let tokens = request.get("max_thinking_tokens").unwrap_or(&Value::Null);
+                if !tokens.is_null() && !tokens.is_u64() {
+                    return Err("`max_thinking_tokens` is not a number".into());
+                }
+                self.thinking = Some(tokens.as_u64());
+                Ok(json!({}))
+            }
+            "cancel_async_message" => {
+                let (wanted, before) = (text("message_uuid"), self.queue.len());
+                self.queue.retain(|it| it.uuid.is_none() || it.uuid.as_deref() != wanted);
+                Ok(json!({ "cancelled": self.queue.len() < before }))
+            }
+            "get_binary_version" => Ok(json!({ "version": stockade_sdk::LEVEL })),
             "get_context_usage" => Ok(self.context()),
             "stop_task" => {
                 let door = self.door.as_ref().ok_or("no task is running")?;
@@ -326,21 +357,52 @@ impl Served {
         }
     }
 
+    /// Returns the state of the servers; none is connected before the first message.
+    fn servers(&self) -> Value {
+        let Some(door) = &self.door else {
+            let plan = self.plan.iter().flat_map(|plan| &plan.servers);
+            return plan.map(|name| json!({ "name": name, "status": "pending" })).collect();
+        };
+        let mut servers = self.servers.clone();
+        for server in servers.as_array_mut().into_iter().flatten() {
+            let is_off =
+                server.get("name").and_then(Value::as_str).is_some_and(|it| door.is_off(it));
+            if let Some(status) = server.get_mut("status").filter(|it| *it != "failed") {
+                *status = json!(if is_off { "disabled" } else { "connected" });
+            }
+        }
+        servers
+    }
+
+    /// Switches a server on or off, or says whether it is connected: the tools of a session never change, so that one that
+    /// failed stays so.
+    fn server(&self, name: &str, on: Option<bool>) -> Result<Value, String> {
+        let servers = self.servers();
+        let named = |it: &&Value| it.get("name").and_then(Value::as_str) == Some(name);
+        let found = servers.as_array().into_iter().flatten().find(named);
+        let shown = name.escape_debug();
+        let found = found.ok_or_else(|| format!("there is no server `{shown}`"))?;
+        let door = self.door.as_ref().ok_or("no server is connected before the first message")?;
+        if found.get("status") == Some(&json!("failed")) {
+            return Err(format!(
+                "the server `{shown}` failed at the start; its tools would be new"
+            ));
+        }
+        on.into_iter().for_each(|on| door.switch(name, on));
+        Ok(json!({}))
+    }
+
     /// Returns what fills the context window, as far as it is known without the provider: four bytes are a token.
     fn context(&self) -> Value {
-        let Some(session) = &self.session else {
+        let Some(door) = &self.door else {
             return json!({ "categories": [], "totalTokens": 0, "maxTokens": 0, "percentage": 0 });
         };
-        let tools: usize = session
-            .door
-            .tools()
-            .iter()
-            .map(|it| it.description.len() + it.input.to_string().len())
-            .sum();
-        let (window, _) = crate::models::windows(session.model());
+        let tools: usize =
+            door.tools().iter().map(|it| it.description.len() + it.input.to_string().len()).sum();
+        let (window, _) = crate::models::windows(&self.asked);
         let tokens = u64::try_from(tools / 4).unwrap_or_default();
         json!({ "categories": [{ "name": "Tools", "tokens": tokens }], "totalTokens": tokens, "maxTokens": window,
-            "percentage": tokens * 100 / window.max(1), "model": session.model() })
+            "percentage": tokens * 100 / window.max(1), "model": self.asked })
     }
 
     fn initialize(&mut self, request: &Value) -> Result<Value, String> {
@@ -363,6 +425,7 @@ impl Served {
         if let Some(plan) = &mut self.plan {
             plan.given.system = text("systemPrompt");
             plan.given.append = text("appendSystemPrompt");
+            plan.given.agents = given(request.get("agents").unwrap_or(&Value::Null))?;
             plan.given.exclude_dynamic =
                 request.get("excludeDynamicSections").and_then(Value::as_bool).unwrap_or_default();
             if let Some(schema) = request.get("jsonSchema").filter(|it| it.is_object()) {

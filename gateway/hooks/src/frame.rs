@@ -8,6 +8,7 @@ use stockade_policy::{Hook, HookEvent, Layer};
 
 use super::Call;
 use stockade_scene::environment;
+use stockade_scene::settings::plugin;
 use stockade_wire::errors::Failure;
 
 /// Returns the input of a hook: what holds for each event, what holds for this one, and the members of `further`.
@@ -80,6 +81,10 @@ pub(super) fn variables(hook: &Hook, call: &Call<'_>) -> Result<BTreeMap<String,
     let project = hook.above.as_ref().unwrap_or(&call.place.project).to_string_lossy().into_owned();
     variables.insert("CLAUDE_PROJECT_DIR".into(), project.clone());
     variables.insert("STOCKADE_PROJECT_DIR".into(), project);
+    if let Some(root) = plugin::root_of(&hook.origin.file, &call.context.plugins) {
+        variables.insert("CLAUDE_PLUGIN_ROOT".into(), root.clone());
+        variables.insert("STOCKADE_PLUGIN_ROOT".into(), root.clone());
+    }
     variables.insert("PWD".into(), call.place.cwd.to_string_lossy().into_owned());
     Ok(variables)
 }

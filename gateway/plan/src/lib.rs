@@ -313,9 +313,16 @@ fn plan(ground: Ground<'_>) -> Result<SandboxSpec, Failure> {
         (true, false) => Network::Off,
         (false, _) => Network::Host,
     };
+    let program = program(&ground)?;
+    let mut rules = ground.files.rules;
+    if ground.command.is_worker && confine && is_beneath_private(&program.path) {
+        let origin = "builtin: the file worker".to_owned();
+        rules.push(FileRule { path: program.path.clone(), access: Access::Read, origin });
+    }
     Ok(SandboxSpec {
-        program: program(&ground)?,
+        program,
         files: Files {
+            rules,
             private_tmp: ground.temporary.map(Path::to_path_buf),
             caches: ground.caches,
             ..ground.files
@@ -497,9 +504,13 @@ fn beneath_private(around: &Around<'_>, rules: &mut Rules) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = search.split(':').map(PathBuf::from).collect();
     paths.extend([around.place.home.clone(), around.place.cwd.clone()]);
     paths.extend(around.shell.path.parent().map(Path::to_path_buf));
-    let hidden = |path: &PathBuf| PRIVATE.iter().any(|private| path.starts_with(private));
     let real = paths.iter().filter(|path| path.is_absolute()).filter_map(|path| rules.led(path));
-    real.filter(hidden).filter(|path| path.is_dir()).collect()
+    real.filter(|path| is_beneath_private(path)).filter(|path| path.is_dir()).collect()
+}
+
+/// Says whether a path lies in a directory of which a command sees its own.
+fn is_beneath_private(path: &Path) -> bool {
+    PRIVATE.iter().any(|private| path.starts_with(private))
 }
 
 /// Directories of which a command sees its own.

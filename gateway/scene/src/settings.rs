@@ -2,6 +2,8 @@
 //! refuses the call: it may have held what forbids it.
 
 mod file;
+pub mod host;
+pub mod plugin;
 pub mod trust;
 
 use std::collections::VecDeque;
@@ -203,6 +205,7 @@ pub fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
         }
     }
     texts.extend(flags(sources)?);
+    texts.extend(host::texts(&sources.context.managed, sources.place.anchor())?);
     texts.extend(policy);
     if import {
         texts.extend(managed(sources, Path::new("/etc/claude-code"))?);
@@ -386,6 +389,9 @@ fn flags(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
             trusted: true,
             above: false,
         });
+    }
+    for directory in &sources.context.plugins {
+        texts.extend(plugin::hooks(sources, Path::new(directory))?);
     }
     for (name, list, rules) in [
         ("<--allowed-tools>", "allow", &sources.context.allowed_tools),

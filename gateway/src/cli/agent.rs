@@ -171,6 +171,12 @@ impl Session {
         let unusable = |error: std::io::Error| failed(&format!("`{}`: {error}", path.display()));
         let address = Address::of(&path).map_err(unusable)?;
         let listener = UnixListener::bind(address.path()).map_err(unusable)?;
+        let left_out = rights.left_out()?;
+        if !left_out.is_empty() {
+            let keys = left_out.join("`, `");
+            let line = format!("stockade: `--managed-settings` only tightens: `{keys}` is ignored");
+            failure::tell(&words::one_line(&line));
+        }
         let confines = self.confines(&rights)?;
         let (streams, carried) = between::streams(rights.host()).map_err(unusable)?;
         let serving = rights::serve(listener, rights, gateway.to_path_buf());
@@ -222,6 +228,10 @@ impl Session {
     /// anything.
     fn confines(&self, rights: &Rights) -> Result<bool, Failure> {
         let scene = Scene::find(rights.directory(), &rights.context(), &self.places);
+        let scene = match scene {
+            Err(failure) if rights.brings_settings() => return Err(failure),
+            scene => scene,
+        };
         let place = scene.ok().and_then(|scene| plan::agent::unconfined_by(&scene));
         match place {
             Some(place) => {

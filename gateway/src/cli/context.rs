@@ -60,6 +60,8 @@ pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
             .iter()
             .map(|directory| directory_of(&here.join(directory)))
             .collect::<Result<_, _>>()?,
+        managed: Vec::new(),
+        plugins: Vec::new(),
         project: common.project.as_ref().map(|path| directory_of(&here.join(path))).transpose()?,
         session_directory: None,
         profile: common.profile.clone(),

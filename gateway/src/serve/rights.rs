@@ -19,6 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
 use stockade_base::sockets::Address;
+use stockade_scene::settings::host::tightening;
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
@@ -49,6 +50,12 @@ pub(crate) struct Rights {
     allowed: Vec<String>,
     disallowed: Vec<String>,
     directories: Vec<String>,
+    /// Managed settings of the program that started the agent.
+    #[serde(default)]
+    managed: Vec<String>,
+    /// Directories of plugins.
+    #[serde(default)]
+    plugins: Vec<String>,
     /// A program drives the agent, and may choose rules, directories and modes.
     has_host: bool,
     /// True if that program can be asked.
@@ -134,6 +141,8 @@ impl Rights {
             allowed_tools: self.allowed.clone(),
             disallowed_tools: self.disallowed.clone(),
             additional_directories: self.directories.clone(),
+            managed: self.managed.clone(),
+            plugins: self.plugins.clone(),
             session_directory: Some(self.cwd.clone()),
             session: Some(self.session.clone()),
             interactive: self.asks,
@@ -155,6 +164,24 @@ impl Rights {
     /// Returns what remembers the words of the host; none where no host drives the agent.
     pub(crate) fn host(&self) -> Option<Said> {
         self.has_host.then(|| self.said.clone())
+    }
+
+    /// Returns the keys of managed settings that do not count, because they do not tighten.
+    ///
+    /// # Errors
+    ///
+    /// The settings of the program that started the agent cannot be enforced.
+    pub(crate) fn left_out(&self) -> Result<Vec<String>, Failure> {
+        let mut all = Vec::new();
+        for text in &self.managed {
+            all.extend(tightening(text)?.1);
+        }
+        Ok(all)
+    }
+
+    /// Says whether settings came with the agent that were read for no call yet.
+    pub(crate) fn brings_settings(&self) -> bool {
+        !self.managed.is_empty() || !self.plugins.is_empty()
     }
 
     /// Returns the directory in which the agent began.

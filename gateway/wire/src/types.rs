@@ -135,6 +135,12 @@ pub struct Context {
     pub import: Vec<String>,
     /// `--add-dir`, absolute.
     pub additional_directories: Vec<String>,
+    /// Managed settings of the program that started the session, as JSON texts. What they tighten counts, and nothing else.
+    #[serde(default)]
+    pub managed: Vec<String>,
+    /// Directories of plugins, absolute: their hooks count like those of `settings`.
+    #[serde(default)]
+    pub plugins: Vec<String>,
     /// `--project`, absolute; none means the repository root above the working directory.
     pub project: Option<String>,
     /// Where the session works, absolute, when the call chose a working directory of its own: project, settings and

@@ -116,6 +116,8 @@ const MANAGED_KEYS: [&str; 4] = [
 #[derive(Debug, Clone, Copy, Default)]
 struct Locks {
     rules: bool,
+    /// Allow rules of other layers, by a program that only tightens: ask rules stay.
+    allow_rules: bool,
     hooks: bool,
     domains: bool,
     read_paths: bool,
@@ -208,7 +210,7 @@ fn holder_of_nul(value: &Value) -> Option<stockade_parser::Span> {
 /// Reads what the policy layer locks. A value that is there but is not `false` locks.
 fn locks(values: &[(Source<'_>, Value)]) -> Locks {
     let mut locks = Locks::default();
-    for (_, value) in values.iter().filter(|(source, _)| source.layer() == Layer::Policy) {
+    for (source, value) in values.iter().filter(|(source, _)| source.layer() == Layer::Policy) {
         let set = |path: &[&str]| {
             let found = path.iter().try_fold(value, |value, key| value.get(key));
             found.map(|value| value.boolean() != Some(false))
@@ -218,7 +220,8 @@ fn locks(values: &[(Source<'_>, Value)]) -> Locks {
                 *lock = on;
             }
         };
-        put(&mut locks.rules, &["allowManagedPermissionRulesOnly"]);
+        let rules = if source.is_above() { &mut locks.allow_rules } else { &mut locks.rules };
+        put(rules, &["allowManagedPermissionRulesOnly"]);
         put(&mut locks.hooks, &["allowManagedHooksOnly"]);
         put(&mut locks.gateway, &["requireGateway"]);
         put(&mut locks.domains, &["sandbox", "network", "allowManagedDomainsOnly"]);
@@ -449,7 +452,7 @@ impl Merging {
 
     fn finish(mut self) -> LoadedSettings {
         let locks = self.locks;
-        self.settings.managed_rules_only = locks.rules;
+        self.settings.managed_rules_only = locks.rules || locks.allow_rules;
         self.settings.require_gateway = locks.gateway;
         self.hooks.finish(locks.hooks, &mut self.settings);
         let sandbox = &mut self.settings.sandbox;
@@ -474,6 +477,12 @@ impl Merging {
                 strongest
             }
         });
+        if locks.allow_rules {
+            self.rules.retain(|rule| {
+                rule.origin.layer == Layer::Policy
+                    || rule.effect != crate::decision::Decision::Allow
+            });
+        }
         if locks.rules {
             // Allow and ask rules of other layers do not count. Deny rules do: they only make it stricter.
             self.rules.retain(|rule| {

@@ -24,7 +24,8 @@ pub struct SettingsText {
     pub anchor: PathBuf,
     /// The folder was trusted for this content; without it, what widens does not count.
     pub trusted: bool,
-    /// True if the text is that of a directory above the project: entries that tighten count, and nothing else.
+    /// True if entries that tighten count, and nothing else: the text is that of a directory above the project, or, in the
+    /// policy layer, of the program that started the session.
     pub above: bool,
 }
 

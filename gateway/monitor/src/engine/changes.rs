@@ -130,6 +130,8 @@ fn key(scene: &Scene, context: &Context) -> String {
         variable(context, "XDG_CONFIG_HOME"),
         context.setting_sources,
         context.settings,
+        context.managed,
+        context.plugins,
         context.allowed_tools,
         context.disallowed_tools,
         context.import,

@@ -46,6 +46,8 @@ fn greedy() -> Context {
         allowed_tools: vec!["Bash".into()],
         import: vec!["claude-code".into()],
         additional_directories: vec!["/".into()],
+        managed: vec!["{}".into()],
+        plugins: vec!["/other".into()],
         project: Some("/other".into()),
         session_directory: Some("/other".into()),
         profile: Some("x".into()),
