@@ -22,8 +22,9 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/log", 9_400),
     ("gateway/worker", 600),
     ("gateway/egress", 2_700),
-    // With the aliases and functions of a person, which are put into texts before these are judged, and who has to approve.
-    ("gateway/scene", 4_050),
+    // With the aliases and functions of a person, which are put into texts before these are judged, and who has to approve;
+    // with what settings of a host may tighten, and the hooks of plugins.
+    ("gateway/scene", 4_240),
     ("gateway/review", 1_100),
     ("gateway/system", 1_360),
     ("gateway/tasks", 900),
@@ -38,7 +39,7 @@ const LINES: &[(&str, usize)] = &[
     // who may approve are here, where a session goes on, and texts with definitions.
     ("gateway/monitor", 7_000),
     // With the words of an agent's host, which it hears beside the agent, and how the agent stands on this machine.
-    ("gateway/src", 14_480),
+    ("gateway/src", 14_520),
     ("agent/web", 1_050),
 ];
 
