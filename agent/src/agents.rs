@@ -173,16 +173,17 @@ pub(crate) fn read(
             found.insert(format!("{name}:{agent}"), value);
         }
     }
-    if let Some(home) = std::env::var_os("HOME").map(PathBuf::from).filter(|_| counts("user")) {
-        // A person's own folder may be a link.
-        let folders = OF_USER.iter().filter_map(|it| home.join(it).canonicalize().ok());
-        folders.for_each(|folder| found.extend(of_folder(&folder)));
-    }
+    // A command may have written those of a project: they take the place of none of the user's.
     if counts("project") {
         let above: Vec<&Path> = above(cwd).collect();
         for (folder, name) in above.iter().rev().flat_map(|it| OF_PROJECT.map(|name| (it, name))) {
             found.extend(of_folder(&folder.join(name)));
         }
+    }
+    if let Some(home) = std::env::var_os("HOME").map(PathBuf::from).filter(|_| counts("user")) {
+        // A person's own folder may be a link.
+        let folders = OF_USER.iter().filter_map(|it| home.join(it).canonicalize().ok());
+        folders.for_each(|folder| found.extend(of_folder(&folder)));
     }
     for (name, value) in found {
         all.entry(name).or_insert(value);
