@@ -16,11 +16,14 @@ pub struct Tree {
     switch: PathBuf,
 }
 
+/// Test executables, each with the directory in which it runs.
+pub type Tests = Vec<(PathBuf, PathBuf)>;
+
 /// Result of a build.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Test executables, each with the directory in which it runs.
-    Built(Vec<(PathBuf, PathBuf)>),
+    /// All compiled.
+    Built(Tests),
     /// Numbers of mutants that do not compile.
     Broken(Vec<usize>),
 }
@@ -54,7 +57,8 @@ impl Tree {
             let content = fs::read(&from).map_err(|error| text(&error, &name))?;
             tree.put(&name, &content)?;
             let mode = fs::metadata(&from).map_err(|error| text(&error, &name))?.permissions();
-            fs::set_permissions(tree.root.join(&name), mode).map_err(|error| text(&error, &name))?;
+            fs::set_permissions(tree.root.join(&name), mode)
+                .map_err(|error| text(&error, &name))?;
         }
         Ok(tree)
     }
@@ -186,7 +190,8 @@ fn around(source: &str, first: usize, last: usize) -> Vec<usize> {
     let of = |line: usize| -> Vec<usize> {
         let text = lines.get(line.wrapping_sub(1)).copied().unwrap_or_default();
         let calls = text.split("stockade_mutant(").skip(1);
-        let digits = calls.map(|it| it.chars().take_while(char::is_ascii_digit).collect::<String>());
+        let digits =
+            calls.map(|it| it.chars().take_while(char::is_ascii_digit).collect::<String>());
         digits.filter_map(|it| it.parse().ok()).collect()
     };
     let on: Vec<usize> = (first..=last).flat_map(of).collect();

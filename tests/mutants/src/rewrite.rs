@@ -1,5 +1,7 @@
 //! Puts the mutants of a source file into it, each behind the number that switches it on.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::Span;
 use quote::quote;
 use syn::spanned::Spanned as _;
@@ -28,7 +30,7 @@ pub struct Mutant {
 /// The source is not Rust.
 pub fn rewrite(
     (file, source): (&str, &str),
-    left_out: &[usize],
+    left_out: &BTreeSet<usize>,
     found: &mut Vec<Mutant>,
 ) -> Result<String, String> {
     let parsed = syn::parse_file(source);
@@ -53,7 +55,7 @@ pub fn rewrite(
 
 struct Rewriter<'a> {
     file: &'a str,
-    left_out: &'a [usize],
+    left_out: &'a BTreeSet<usize>,
     found: &'a mut Vec<Mutant>,
     functions: Vec<String>,
     /// What is visited is evaluated by the compiler, which knows no switch.

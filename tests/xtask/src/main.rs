@@ -15,8 +15,8 @@ cargo xtask bench [ARGUMENTS]     figures of a release build
 cargo xtask fuzz [SECONDS]        each fuzz target for so many seconds (default 5)
 cargo xtask case FILE HEADING COMMAND DECISION [SETTINGS]
                                   adds a case to tests/cases/FILE.md and decides it
-cargo xtask mutants FILE [--in-diff]
-                                  changes a file line by line and looks whether a test fails
+cargo xtask mutants [--since REVISION] FILE...
+                                  changes files of one crate bit by bit and looks whether a test fails
 ";
 
 fn main() -> ExitCode {
@@ -34,8 +34,8 @@ fn main() -> ExitCode {
         ["case", file, heading, command, decision, settings @ ..] if settings.len() < 2 => {
             case::add(file, heading, (command, decision), settings.first().copied())
         }
-        ["mutants", file] => mutants::run(file, false),
-        ["mutants", file, "--in-diff"] => mutants::run(file, true),
+        ["mutants", "--since", revision, files @ ..] => mutants::run(files, Some(revision)),
+        ["mutants", files @ ..] => mutants::run(files, None),
         _ => Err(HELP.to_owned()),
     };
     match done {

@@ -1,36 +1,52 @@
-//! Mutants of one file, by `cargo-mutants`.
+//! Mutants of files of one crate, by the tool in `tests/mutants`.
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::{cargo, root};
 
-/// Changes `file` one line after another and runs the tests of its crate; with `in_diff` only lines that differ from
-/// `origin/main`.
+/// Changes each line of `files` that can be changed and runs the tests of their crate; with `since` only lines that differ
+/// from that revision.
 ///
 /// # Errors
 ///
 /// Says what is missing, or that a mutant survived.
-pub fn run(file: &str, in_diff: bool) -> Result<(), String> {
-    let package = package(Path::new(file))?;
-    if cargo(&["mutants", "--version"]).is_err() {
-        return Err(
-            "`cargo mutants` is not installed\nhelp: cargo install cargo-mutants --locked".into()
-        );
+pub fn run(files: &[&str], since: Option<&str>) -> Result<(), String> {
+    let Some((first, rest)) = files.split_first() else { return Err(NO_FILE.to_owned()) };
+    let package = self::package(Path::new(first))?;
+    for file in rest {
+        if self::package(Path::new(file))? != package {
+            return Err(format!("`{file}` is not of `{package}`\nhelp: name files of one crate"));
+        }
     }
-    let mut arguments = vec!["mutants", "--package", &package, "--file", file];
-    let diff = root().join("target/xtask.diff");
-    let named = diff.to_string_lossy().into_owned();
-    if in_diff {
-        let mut git = Command::new("git");
-        git.args(["diff", "origin/main", "--", file]).current_dir(root());
-        let output = git.output().map_err(|error| format!("`git diff` does not start: {error}"))?;
-        let written = fs::write(&diff, output.stdout);
-        written.map_err(|error| format!("`{named}` cannot be written: {error}"))?;
-        arguments.extend(["--in-diff", &named]);
+    let root = root().to_string_lossy().into_owned();
+    let mut arguments: Vec<String> =
+        ["run", "--quiet", "--manifest-path", "tests/mutants/Cargo.toml"]
+            .into_iter()
+            .chain(["--target-dir", "target/mutants/tool", "--", &root])
+            .map(str::to_owned)
+            .collect();
+    for tests in tests_of(&package) {
+        arguments.extend(["--tests".to_owned(), tests]);
     }
-    cargo(&arguments)
+    if let Some(revision) = since {
+        arguments.extend(["--since".to_owned(), revision.to_owned()]);
+    }
+    arguments.extend(files.iter().map(ToString::to_string));
+    cargo(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+const NO_FILE: &str = "no file is named\nhelp: cargo xtask mutants policy/src/decide/cover.rs";
+
+/// Returns the tests that guard a crate, the fastest first. Case files decide what rules mean.
+fn tests_of(package: &str) -> Vec<String> {
+    let cases = || "-p stockade-policy --test cases".to_owned();
+    let own = format!("-p {package} --lib");
+    match package {
+        "stockade-policy" | "stockade-rules" => vec![cases(), own],
+        "stockade-sandbox" => vec![own, "-p stockade-tests --test sandbox".to_owned()],
+        _ => vec![own],
+    }
 }
 
 /// Returns the name of the crate in which `file` is.
