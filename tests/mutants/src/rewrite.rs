@@ -226,12 +226,12 @@ impl VisitMut for Rewriter<'_> {
     }
 
     fn visit_arm_mut(&mut self, arm: &mut syn::Arm) {
+        let before = arm.guard.as_ref().map(|(_, guard)| (guard.span(), short(&**guard)));
         visit_mut::visit_arm_mut(self, arm);
-        let Some((_, guard)) = &mut arm.guard else { return };
+        let (Some((_, guard)), Some((span, shown))) = (&mut arm.guard, before) else { return };
         if has_let(guard) {
             return;
         }
-        let (span, shown) = (guard.span(), short(&**guard));
         if let Some(switch) = self.switch(span, format!("guard `{shown}` always holds")) {
             **guard = parse_quote!((#switch || #guard));
         }
