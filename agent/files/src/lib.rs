@@ -17,6 +17,7 @@ mod media;
 mod notebook;
 mod patch;
 mod read;
+mod regular;
 mod restore;
 mod snapshot;
 mod text;

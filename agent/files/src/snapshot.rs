@@ -4,16 +4,16 @@
 //! version control runs, so neither its hooks nor its settings do. No link is followed below the root.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, statat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
 use crate::keep::Keep;
+use crate::regular;
 use crate::text::digest;
 use crate::walk;
 
@@ -134,14 +134,10 @@ impl Snapshots {
         if let Some(known) = before.filter(|known| known.stamp == stamp && !known.is_fresh) {
             return Ok(Some(known.clone()));
         }
-        let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let within =
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let Ok(file) = openat2(root, path, how, Mode::empty(), within) else { return Ok(None) };
-        let mut file = File::from(file);
+        let Ok(Some(mut file)) = regular::open(root, path) else { return Ok(None) };
         let read_at = SystemTime::now();
         let found = file.metadata()?;
-        if !found.is_file() || found.len() > MOST_BYTES {
+        if found.len() > MOST_BYTES {
             return Ok(None);
         }
         let mut bytes = Vec::new();

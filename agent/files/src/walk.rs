@@ -1,7 +1,6 @@
 //! The files below a directory that searches show: those that version control ignores are left out.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,9 @@ use std::time::SystemTime;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::{Match, WalkBuilder, WalkState};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use crate::regular;
 
 /// Most files that are kept.
 const MOST: usize = 200_000;
@@ -93,10 +94,8 @@ fn patterns(folder: &Path) -> Gitignore {
 
 /// Returns the text of a regular file below `folder` to which no link leads.
 fn regular_text(folder: &OwnedFd, name: &str) -> Option<String> {
-    let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let file = File::from(openat2(folder, name, how, Mode::empty(), within).ok()?);
-    file.metadata().ok().filter(|it| it.is_file() && it.len() <= LONGEST)?;
+    let file = regular::open(folder, Path::new(name)).ok().flatten()?;
+    file.metadata().ok().filter(|it| it.len() <= LONGEST)?;
     let mut bytes = Vec::new();
     file.take(LONGEST).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
