@@ -183,6 +183,8 @@ fn differences(
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    use std::fs::File;
+
     use super::*;
     use crate::call::tests::Folder;
 

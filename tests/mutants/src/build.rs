@@ -40,6 +40,7 @@ impl Tree {
     ///
     /// Names the file that cannot be copied.
     pub fn copy(root: &Path) -> Result<Tree, String> {
+        let root = &fs::canonicalize(root).map_err(|error| text(&error, "the repository"))?;
         let target = root.join("target/mutants");
         let tree = Tree {
             root: target.join("tree"),
