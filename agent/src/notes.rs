@@ -93,13 +93,13 @@ impl Host for Reader {
                 shown(&self.frames, note, self.hooks).iter().for_each(crate::print::line);
             }
             Note::Said(text) => eprintln!("stockade: {}", words::one_line(&text)),
-            note @ (Note::Denied { .. }
+            Note::Denied { .. }
             | Note::Mode(_)
             | Note::Hook(_)
             | Note::TaskStarted { .. }
             | Note::TaskEvent { .. }
             | Note::TaskEnded { .. }
-            | Note::Mirror { .. }) => {}
+            | Note::Mirror { .. } => {}
         }
     }
 }

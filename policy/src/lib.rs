@@ -30,6 +30,7 @@ pub use stockade_rules::knowledge::{
     DEFAULT_SETTINGS, GitKeys, PROFILES, ProtectedName, Unwritable, git_keys, protected_names,
 };
 pub use stockade_rules::pattern::path::{Shape, ShapeSegment, verbatim};
+pub use stockade_rules::pattern::tool::NameGlob;
 pub use stockade_rules::protected::{protected_part, protected_part_in};
 pub use stockade_rules::{
     Blocking, CommandHook, Condition, Decision, Handler, Hook, HookEvent, Host, HostError,

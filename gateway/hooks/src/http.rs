@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use stockade_policy::{Hook, HttpHook, Layer, Origin, Settings};
+use stockade_policy::{Hook, HttpHook, Layer, NameGlob, Origin, Settings};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -166,25 +166,8 @@ fn is_allowed(glob: &str, target: &Target) -> bool {
     let path = if path.is_empty() { "/" } else { path };
     let own = if target.secure { "https" } else { "http" };
     (scheme == "*" || scheme == own)
-        && matches(&authority.to_ascii_lowercase(), &target.authority)
-        && matches(path, &target.path)
-}
-
-/// Says whether a text matches a pattern whose stars stand for any run of characters.
-fn matches(glob: &str, text: &str) -> bool {
-    let mut pieces = glob.split('*');
-    let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
-        return false;
-    };
-    let mut pieces: Vec<&str> = pieces.collect();
-    let Some(last) = pieces.pop() else { return rest.is_empty() };
-    for piece in pieces {
-        match rest.split_once(piece) {
-            Some((_, after)) => rest = after,
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
+        && NameGlob::new(&authority.to_ascii_lowercase()).matches(&target.authority)
+        && NameGlob::new(path).matches(&target.path)
 }
 
 /// Puts values in the place of `$NAME` and `${NAME}`.

@@ -54,9 +54,7 @@ fn part(
         Some(rule) if context.mode != Mode::Plan => Cover::Rule(*rule),
         Some(rule) => match cover::without_rule(context, shell, index) {
             harmless @ Cover::Builtin(_) => harmless,
-            Cover::Nothing(_) | Cover::Builtin(_) | Cover::Rule(_) | Cover::Mode(_) => {
-                Cover::Rule(*rule)
-            }
+            Cover::Nothing(_) | Cover::Rule(_) | Cover::Mode(_) => Cover::Rule(*rule),
         },
         None => cover::without_rule(context, shell, index),
     };

@@ -175,7 +175,7 @@ impl PathPattern {
         let mut names = shape.segments.iter();
         for wanted in &base {
             match names.next() {
-                Some(name) if could_equal(name, wanted) => {}
+                Some(name) if name.may_be(wanted) => {}
                 Some(_) => return false,
                 None => return shape.open,
             }
@@ -185,7 +185,7 @@ impl PathPattern {
             names.get(at).is_some_and(|name| match (segment, name) {
                 (Segment::Deep, _) => false,
                 (_, ShapeSegment::Known(bytes)) => segment_matches(segment, bytes),
-                (Segment::Literal(bytes), ShapeSegment::Glob(_)) => could_equal(name, bytes),
+                (Segment::Literal(bytes), ShapeSegment::Glob(_)) => name.may_be(bytes),
                 (Segment::Glob(_), ShapeSegment::Glob(_)) => true,
             })
         })
@@ -401,12 +401,15 @@ fn token_matches(token: &Token, character: char) -> bool {
     }
 }
 
-fn could_equal(name: &ShapeSegment, wanted: &[u8]) -> bool {
-    match name {
-        ShapeSegment::Known(bytes) => bytes == wanted,
-        ShapeSegment::Glob(pieces) => {
-            let hidden = wanted.first() == Some(&b'.') && pieces.first() == Some(&None);
-            !hidden && fits(pieces, wanted, Option::is_none, |piece, byte| *piece == Some(*byte))
+impl ShapeSegment {
+    /// Says whether the segment may stand for `name`.
+    pub fn may_be(&self, name: &[u8]) -> bool {
+        match self {
+            ShapeSegment::Known(bytes) => bytes == name,
+            ShapeSegment::Glob(pieces) => {
+                let hidden = name.first() == Some(&b'.') && pieces.first() == Some(&None);
+                !hidden && fits(pieces, name, Option::is_none, |piece, byte| *piece == Some(*byte))
+            }
         }
     }
 }
