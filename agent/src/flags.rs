@@ -130,9 +130,15 @@ pub(crate) struct Flags {
     /// Go on with the session that is nearest to here: same branch, repository, or directory; the newest of those
     #[arg(short = 'c', long = "continue")]
     pub(crate) continue_last: bool,
-    /// Go on with this session: its identity, the beginning of one, or its name
-    #[arg(short, long, value_name = "ID")]
+    /// Go on with this session: its identity, the beginning of one, or its name; without one, choose on the terminal
+    #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
+    /// The session that a person chose
+    #[arg(long, value_name = "ID", hide = true)]
+    pub(crate) chosen: Option<String>,
+    /// Do the calls that had no result when the session broke off, after they were decided anew
+    #[arg(long)]
+    pub(crate) continue_pending: bool,
     /// Go on under a new identity; the session stays as it is
     #[arg(long)]
     pub(crate) fork_session: bool,
@@ -207,6 +213,11 @@ impl Flags {
             (false, true) => Some("maintenance"),
             (false, false) => None,
         }
+    }
+
+    /// Returns the session that goes on: the one that a person chose, or the one that the options name.
+    pub(crate) fn resumes(&self) -> Option<&str> {
+        self.chosen.as_deref().or(self.resume.as_deref())
     }
 
     /// Says whether a host speaks to the session on standard input.

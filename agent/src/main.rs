@@ -4,6 +4,7 @@
 
 mod agents;
 mod ask;
+mod choose;
 mod editor;
 mod flags;
 mod hosted;
@@ -99,6 +100,9 @@ enum Command {
     /// Send open questions to a webhook, and take signed answers.
     #[command(hide = true)]
     Webhook(webhook::Webhook),
+    /// Have a person choose the session that goes on.
+    #[command(hide = true, override_usage = "stockade agent [OPTIONS] [PROMPT]")]
+    Choose(Box<choose::Choose>),
     /// Hold the key and the session's file of one agent.
     #[command(hide = true, override_usage = "stockade agent [OPTIONS] [PROMPT]")]
     Keep(Box<keep::Keep>),
@@ -146,6 +150,7 @@ fn main() -> ExitCode {
         }
         Ok(Arguments { command: Some(Command::Sql), .. }) => session::database::serve(),
         Ok(Arguments { command: Some(Command::Keep(options)), .. }) => keep::run(&options),
+        Ok(Arguments { command: Some(Command::Choose(options)), .. }) => choose::run(&options),
         Ok(Arguments { command: Some(Command::Sessions(options)), .. }) => sessions::run(&options),
         Ok(Arguments { command: Some(Command::Usage(options)), .. }) => options.run(),
         Ok(Arguments { command: Some(Command::Acp(options)), .. }) => ended(editor::run(options)),
@@ -195,9 +200,11 @@ fn fail(message: &str, help: &str) {
 fn has_front_end(flags: &Flags) -> bool {
     let prints = flags.print.is_some() || flags.output_format != "text" || flags.init_only;
     if !flags.streams() && !prints {
+        let session = flags.chosen.as_ref().map(|id| format!(" --resume {id}"));
+        let session = session.unwrap_or_default();
         fail(
             "the terminal front end is not built yet",
-            "give one prompt with `stockade agent -p PROMPT`",
+            &format!("give one prompt with `stockade agent -p PROMPT{session}`"),
         );
         return false;
     }

@@ -48,7 +48,8 @@ pub(crate) async fn print(flags: Flags) -> anyhow::Result<ExitCode> {
         }
         last = frame;
     };
-    let ended = session.turn(Some(vec![Block::Text(prompt)]), &given, &mut emit).await;
+    let message = (!prompt.is_empty()).then(|| vec![Block::Text(prompt)]);
+    let ended = session.turn(message, &given, &mut emit).await;
     signals.abort();
     session.end().await;
     match format.as_str() {
@@ -88,7 +89,7 @@ fn prompt(flags: &Flags) -> anyhow::Result<String> {
         parts.push(text);
     }
     parts.retain(|part| !part.trim().is_empty());
-    if parts.is_empty() {
+    if parts.is_empty() && !flags.continue_pending {
         bail!("the prompt is empty; give one with `-p PROMPT` or on standard input");
     }
     Ok(parts.join("\n\n"))

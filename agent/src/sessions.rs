@@ -277,6 +277,9 @@ fn told(all: &[Found], json: bool, none: &str) -> String {
             plain(branch),
             plain(name)
         ));
+        if let Some(holder) = found.holder() {
+            text.push_str(&format!("    in use by {}\n", plain(&holder.to_string())));
+        }
     }
     text
 }
@@ -286,12 +289,12 @@ fn object(found: &Found) -> Value {
     json!({
         "id": found.id, "name": workspace.name, "user_named": workspace.user_named, "cwd": workspace.cwd,
         "branch": workspace.branch, "repository": workspace.repository, "bytes": found.bytes,
-        "created_at": workspace.created_at, "updated_at": workspace.updated_at,
+        "created_at": workspace.created_at, "updated_at": workspace.updated_at, "in_use": found.holder(),
     })
 }
 
 /// Returns how long ago something was, in the largest unit.
-fn ago(then: SystemTime) -> String {
+pub(crate) fn ago(then: SystemTime) -> String {
     let seconds = SystemTime::now().duration_since(then).unwrap_or_default().as_secs();
     match seconds {
         0..60 => "now".to_owned(),

@@ -28,6 +28,8 @@ mod hooks;
 mod host;
 #[path = "agent/proxy.rs"]
 mod proxy;
+#[path = "agent/resume.rs"]
+mod resume;
 #[path = "agent/rewind.rs"]
 mod rewind;
 #[path = "agent/rpc.rs"]

@@ -1,8 +1,9 @@
-//! `stockade acp` with the official package of the Agent Client Protocol, unmodified. It is installed from its registry; where
-//! that is not reached, the tests say so.
+//! `stockade acp` with the official packages of the Agent Client Protocol, unmodified, and with the example clients of one of
+//! them. They are installed from their registries; where those are not reached, the tests say so.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
@@ -136,6 +137,8 @@ fn an_editor_lists_loads_closes_and_deletes_sessions() {
     let first = script(&[&[say("blue answer")]]);
     drop(executable("stockade-agent"));
     let mut begin = place.stockade(["agent", "-p", "blue words", "--session-id", id]);
+    // It stays in a mode that allows less, and the editor shows that one.
+    begin.args(["--permission-mode", "plan"]);
     begin.env("ANTHROPIC_BASE_URL", first.url()).env("ANTHROPIC_API_KEY", "sk-test");
     assert!(begin.output().expect("the agent starts").status.success());
     let server = script(&[&[say("more")]]);
@@ -144,11 +147,144 @@ fn an_editor_lists_loads_closes_and_deletes_sessions() {
         json!(["version", 1, "stockade"]),
         json!(["listed", true]),
         json!(["user_message_chunk", "blue words"]),
-        json!(["agent_message_chunk", "blue answermore"]),
+        json!(["agent_message_chunk", "blue answer"]),
+        json!(["mode", "plan"]),
+        json!(["agent_message_chunk", "more"]),
         json!(["stop", "end_turn"]),
         json!(["left", 0]),
         json!(["gone", -32002]),
     ];
     assert_eq!(seen, expected);
     assert!(server.received()[0].body.to_string().contains("blue answer"));
+}
+
+fn done(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let told = String::from_utf8_lossy(&output.stderr);
+            Err(told.lines().next_back().unwrap_or("it failed").to_owned())
+        }
+    }
+}
+
+/// Returns a Python with the package, and the folder of the examples that its source has.
+fn examples() -> &'static Result<(PathBuf, PathBuf), String> {
+    static EXAMPLES: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
+    EXAMPLES.get_or_init(|| {
+        const NAME: &str = "agent-client-protocol";
+        let folder = stockade().parent().expect("a folder").join("sdk/acp-python");
+        let (python, examples) = (folder.join("bin/python"), folder.join("source/examples"));
+        if done(Command::new(&python).args(["-c", "import acp"])).is_err() {
+            done(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+            done(Command::new(&python).args(["-m", "pip", "install", "--quiet", NAME]))?;
+        }
+        if !examples.join("client.py").exists() {
+            let source = folder.join("source");
+            std::fs::create_dir_all(&source).map_err(|error| error.to_string())?;
+            let mut download = Command::new(&python);
+            download.args([
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--no-binary",
+                ":all:",
+                NAME,
+            ]);
+            done(download.arg("-d").arg(&source))?;
+            let unpack = "for it in *.tar.gz; do tar --strip-components=1 -xzf $it; done";
+            done(Command::new("sh").args(["-c", unpack]).current_dir(&source))?;
+        }
+        Ok((python, examples))
+    })
+}
+
+/// Runs an example of the Python package with these arguments, and types `keys`; none where the package cannot be had.
+fn example(
+    (test, name): (&str, &str),
+    arguments: &[&str],
+    keys: &str,
+    (place, server): (&Place, &Server),
+) -> Option<Output> {
+    let (python, examples) = match examples() {
+        Ok(found) => found,
+        Err(reason) => {
+            skip(test, &format!("agent-client-protocol cannot be installed: {reason}"));
+            return None;
+        }
+    };
+    drop(executable("stockade-agent"));
+    let mut command = Command::new(python);
+    command.arg(examples.join(name)).args(arguments).current_dir(place.project()).env_clear();
+    command
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", place.home())
+        .env("LANG", "C.UTF-8")
+        .env("XDG_STATE_HOME", place.root.join("state"))
+        .env("XDG_RUNTIME_DIR", place.root.join("runtime"))
+        .env("ANTHROPIC_BASE_URL", server.url())
+        .env("ANTHROPIC_API_KEY", "sk-test")
+        .env("STOCKADE_MODEL_TRIES", "1");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("python starts");
+    child.stdin.take().expect("its input").write_all(keys.as_bytes()).expect("it reads");
+    Some(child.wait_with_output().expect("it ends"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_example_client_talks_and_what_it_cannot_answer_is_a_no() {
+    let place = Place::new("acp-example");
+    let server = script(&[&[say("hello")], &[write("a", "x")], &[say("not written")]]);
+    let test = "the_example_client_talks_and_what_it_cannot_answer_is_a_no";
+    let program = stockade().to_string_lossy().into_owned();
+    let arguments = [program.as_str(), "acp"];
+    let Some(output) =
+        example((test, "client.py"), &arguments, "hi\nwrite it\n", (&place, &server))
+    else {
+        return;
+    };
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    // Text comes in pieces.
+    let said: String = stdout.lines().filter_map(|line| line.split("| Agent: ").nth(1)).collect();
+    assert_eq!(said, "hellonot written", "{stdout}\n{stderr}");
+    // The example has no answer to `session/request_permission`.
+    assert_eq!(file(&place, "a.txt"), None);
+    assert_eq!(server.received().len(), 3);
+}
+
+#[test]
+fn the_example_of_a_known_agent_drives_it_and_a_person_answers() {
+    let place = Place::new("acp-example-asks");
+    let server = script(&[&[write("a", "yes")], &[write("b", "no")], &[say("finished")]]);
+    let test = "the_example_of_a_known_agent_drives_it_and_a_person_answers";
+    // The example starts its agent with `--acp`.
+    let program = place.root.join("agent");
+    let line = format!("#!/bin/sh\nexec '{}' acp\n", stockade().display());
+    std::fs::write(&program, line).expect("a script");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(Path::new(&program), mode).expect("a mode");
+    let program = program.to_string_lossy().into_owned();
+    let arguments = ["--gemini", program.as_str(), "--prompt", "write both", "--debug"];
+    // The first option allows once, the third one rejects.
+    let Some(output) = example((test, "gemini.py"), &arguments, "1\n3\n", (&place, &server)) else {
+        return;
+    };
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    for there in ["(protocol v1)", "1. Allow", "(allow_once)", "3. ", "(reject_once)"] {
+        assert!(stdout.contains(there), "{there}: {stdout}\n{stderr}");
+    }
+    assert!(stdout.replace('\n', "").contains("finished"), "{stdout}\n{stderr}");
+    let found = ["a.txt", "b.txt"].map(|name| file(&place, name));
+    assert_eq!(found, [Some("yes".into()), None], "{stdout}\n{stderr}");
+    // The client offers its files and terminals, and none of them is used.
+    assert!(!stdout.contains("[Client]"), "{stdout}");
 }

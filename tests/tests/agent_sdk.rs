@@ -277,13 +277,8 @@ fn python_lists_reads_names_copies_and_removes_sessions() {
     assert!(of_the_copy.contains("blue words") && !of_the_copy.contains("green words"));
 }
 
-#[test]
-fn python_keeps_sessions_in_a_store_of_its_own_and_goes_on_elsewhere() {
-    let place = Place::new("sdk-stored");
-    let server =
-        script(&[&[write("a", "x")], &[say("done")], &[say("of the copy")], &[say("elsewhere")]]);
-    let test = "python_keeps_sessions_in_a_store_of_its_own_and_goes_on_elsewhere";
-    let Some(seen) = seen(test, "stored", &place, &server) else { return };
+/// What the scripts see of a session in a store of the host: the same with both packages.
+fn of_a_store() -> [Value; 6] {
     let with = |more: &[(&str, &str)]| {
         let first = [
             said("user", "blue words"),
@@ -296,40 +291,116 @@ fn python_keeps_sessions_in_a_store_of_its_own_and_goes_on_elsewhere() {
             .flat_map(|(words, answer)| [said("user", *words), said("assistant", json!([answer]))]);
         Value::Array(first.into_iter().chain(more).collect())
     };
-    assert_eq!(
-        seen,
-        [
-            json!(["listed", [[true, "blue words"]]]),
-            json!(["messages", with(&[])]),
-            json!(["as on disk", true]),
-            json!(["copy", true, with(&[("red words", "of the copy")])]),
-            json!(["goes on", true]),
-            json!(["messages", with(&[("green words", "elsewhere")])]),
-        ]
-    );
+    [
+        json!(["listed", [[true, "blue words"]]]),
+        json!(["messages", with(&[])]),
+        json!(["as on disk", true]),
+        json!(["copy", true, with(&[("red words", "of the copy")])]),
+        json!(["goes on", true]),
+        json!(["messages", with(&[("green words", "elsewhere")])]),
+    ]
+}
+
+#[test]
+fn python_keeps_sessions_in_a_store_of_its_own_and_goes_on_elsewhere() {
+    let place = Place::new("sdk-stored");
+    let server =
+        script(&[&[write("a", "x")], &[say("done")], &[say("of the copy")], &[say("elsewhere")]]);
+    let test = "python_keeps_sessions_in_a_store_of_its_own_and_goes_on_elsewhere";
+    let Some(seen) = seen(test, "stored", &place, &server) else { return };
+    assert_eq!(seen, of_a_store());
     let told = server.received()[3].body["messages"].to_string();
     assert!(told.contains("blue words") && !told.contains("red words"), "{told}");
+}
+
+/// Runs a part of the script for the npm package and returns what it saw; none where the package cannot be had.
+fn seen_by_npm(test: &str, what: &str, place: &Place, server: &Server) -> Option<Vec<Value>> {
+    let module = match module() {
+        Ok(module) => module,
+        Err(reason) => {
+            skip(test, &format!("the package cannot be installed: {reason}"));
+            return None;
+        }
+    };
+    let mut command = Command::new("node");
+    command.arg(root().join("tests/fixtures/sdk.mjs")).arg(agent()).arg(module).arg(what);
+    Some(read(&output(place, server, command)))
 }
 
 #[test]
 fn the_npm_package_runs_on_it() {
     let place = Place::new("sdk-npm");
     let server = script(&[&[write("a", "x")], &[say("done")]]);
-    let module = match module() {
-        Ok(module) => module,
-        Err(reason) => {
-            return skip(
-                "the_npm_package_runs_on_it",
-                &format!("the package cannot be installed: {reason}"),
-            );
-        }
+    let Some(seen) = seen_by_npm("the_npm_package_runs_on_it", "asked", &place, &server) else {
+        return;
     };
-    let mut command = Command::new("node");
-    command.arg(root().join("tests/fixtures/sdk.mjs")).arg(agent()).arg(module);
-    let seen = read(&output(&place, &server, command));
     assert_eq!(
         seen,
         [json!(["asked", "Write"]), json!(["text", "done"]), json!(["result", "success", false])]
     );
     assert_eq!(file(&place, "a.txt"), Some("changed".into()));
+}
+
+/// A model that changes `a.txt` in two turns, and makes `new.txt` in the second one.
+fn changes(place: &Place) -> Server {
+    place.write("project/a.txt", "zero");
+    let edit = |id: &str, old: &str, new: &str| {
+        call(id, "Edit", json!({ "file_path": "a.txt", "old_string": old, "new_string": new }))
+    };
+    script(&[
+        &[call("r", "Read", json!({ "file_path": "a.txt" }))],
+        &[edit("e", "zero", "one")],
+        &[say("first")],
+        &[edit("f", "one", "two"), write("new", "new")],
+        &[say("second")],
+    ])
+}
+
+#[test]
+fn python_takes_files_back_to_a_message() {
+    let place = Place::new("sdk-rewound");
+    let server = changes(&place);
+    let test = "python_takes_files_back_to_a_message";
+    let Some(seen) = seen(test, "rewound", &place, &server) else { return };
+    assert_eq!(
+        seen,
+        [
+            json!(["messages", 2, 2, false]),
+            json!(["changed", ["two", "new"]]),
+            json!(["refused", true]),
+            json!(["second", ["one", null]]),
+            json!(["first", ["zero", null]]),
+        ]
+    );
+}
+
+#[test]
+fn npm_takes_files_back_to_a_message_and_only_looks_in_a_dry_run() {
+    let place = Place::new("sdk-npm-rewound");
+    let server = changes(&place);
+    let test = "npm_takes_files_back_to_a_message_and_only_looks_in_a_dry_run";
+    let Some(seen) = seen_by_npm(test, "rewound", &place, &server) else { return };
+    let both = ["a.txt", "new.txt"];
+    assert_eq!(
+        seen,
+        [
+            json!(["changed", ["two", "new"]]),
+            json!(["would", true, both, ["two", "new"]]),
+            json!(["none", false]),
+            json!(["second", true, both, ["one", null]]),
+            json!(["first", ["zero", null]]),
+        ]
+    );
+}
+
+#[test]
+fn npm_keeps_sessions_in_a_store_of_its_own_and_goes_on_elsewhere() {
+    let place = Place::new("sdk-npm-stored");
+    let server =
+        script(&[&[write("a", "x")], &[say("done")], &[say("of the copy")], &[say("elsewhere")]]);
+    let test = "npm_keeps_sessions_in_a_store_of_its_own_and_goes_on_elsewhere";
+    let Some(seen) = seen_by_npm(test, "stored", &place, &server) else { return };
+    assert_eq!(seen, of_a_store());
+    let told = server.received()[3].body["messages"].to_string();
+    assert!(told.contains("blue words") && !told.contains("red words"), "{told}");
 }

@@ -261,7 +261,7 @@ impl Door {
         Ok(heard)
     }
 
-    async fn go(&self, call: Call) -> Result<Ran, Refused> {
+    pub(crate) async fn go(&self, call: Call) -> Result<Ran, Refused> {
         let is_output = call.name == "StructuredOutput";
         let valid = self.validate(call).map_err(|message| {
             if is_output {
@@ -305,7 +305,7 @@ impl Door {
     }
 
     /// Lets the hooks of the host hear how a call ended. Returns what they add, and whether the turn ends.
-    async fn after(&self, call: &Call, ran: &Ran) -> (Vec<Block>, Option<String>) {
+    pub(crate) async fn after(&self, call: &Call, ran: &Ran) -> (Vec<Block>, Option<String>) {
         let event = if ran.is_error { "PostToolUseFailure" } else { "PostToolUse" };
         let mut frame = self.frame(event);
         let key = if ran.is_error { "error" } else { "tool_response" };

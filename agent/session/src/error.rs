@@ -52,6 +52,14 @@ pub enum Error {
         /// Identities with their names.
         found: Vec<String>,
     },
+    /// No session is called so, but these have the words in their names.
+    #[error("no session is called `{wanted}`; its words stand in: {}; name one by its identity", .found.join(", "))]
+    Near {
+        /// The words.
+        wanted: String,
+        /// Identities with their names.
+        found: Vec<String>,
+    },
     /// The session has no such message of the user.
     #[error("the session has no message of the user `{0}`; `/rewind` lists them")]
     NoMessage(String),

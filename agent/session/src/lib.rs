@@ -27,5 +27,5 @@ pub use log::{Log, Read, read};
 pub use relevance::{Here, Nearness, nearness};
 pub use rewind::{Change, OF_COMMANDS, Step, new_changes, steps};
 pub use state::{Mark, Said, State};
-pub use store::{Found, Pruned, Store, checked};
+pub use store::{Found, Known, Pruned, Store, checked};
 pub use workspace::Workspace;

@@ -36,14 +36,21 @@ pub fn read(path: &Path) -> Result<Read, Error> {
 }
 
 /// Reads a log event by event, and returns what else there is to say of it.
-pub(crate) fn each(path: &Path, mut take: impl FnMut(Event)) -> Result<Read, Error> {
+pub(crate) fn each(path: &Path, take: impl FnMut(Event)) -> Result<Read, Error> {
+    each_behind(path, 0, take)
+}
+
+/// Reads the events behind so many bytes, of which whoever asks knows what they hold. A log that is shorter is none.
+fn each_behind(path: &Path, known: u64, mut take: impl FnMut(Event)) -> Result<Read, Error> {
     let file = File::open(path).map_err(Error::file(path, "read"))?;
     let owner = file.metadata().map_err(Error::file(path, "read"))?.uid();
     if owner != rustix::process::geteuid().as_raw() {
         return Err(Error::Foreign { path: path.to_owned() });
     }
     let mut input = BufReader::new(file);
-    let (mut found, mut number, mut is_first) = (Read::default(), 0_u64, true);
+    input.seek(SeekFrom::Start(known)).map_err(Error::file(path, "read"))?;
+    let (mut number, mut is_first) = (0_u64, known == 0);
+    let mut found = Read { whole: known, ..Read::default() };
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -118,17 +125,22 @@ impl Log {
     }
 
     /// The same event by event: a long log is never in memory as a whole.
-    pub(crate) fn open_each(
+    pub(crate) fn open_each(path: &Path, take: impl FnMut(Event)) -> Result<(Log, Read), Error> {
+        Log::open_behind(path, (0, None), take)
+    }
+
+    /// The same for the events behind so many bytes; `last` is the identity of the event in front of them.
+    pub(crate) fn open_behind(
         path: &Path,
+        (known, mut last): (u64, Option<String>),
         mut take: impl FnMut(Event),
     ) -> Result<(Log, Read), Error> {
-        let mut last = None;
         let keep = |event: Event| {
             last = Some(event.id.clone());
             take(event);
         };
         let found = match path.exists() {
-            true => each(path, keep)?,
+            true => each_behind(path, known, keep)?,
             false => Read::default(),
         };
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);

@@ -1,6 +1,6 @@
 //! The state of a session: a fold over its events.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::event::{Event, Kind};
 use crate::rewind::Change;
@@ -89,8 +89,9 @@ impl State {
                 self.messages.push(said);
             }
             Kind::TakenOut => {
-                let lines = event.data.get("results").and_then(Value::as_object);
-                lines.into_iter().flatten().for_each(|(id, line)| self.take_out(id, line));
+                if let Some(lines) = event.data.get("results").and_then(Value::as_object) {
+                    self.take_out(lines);
+                }
             }
             Kind::Mode => self.mode = text("mode"),
             Kind::Model => self.model = text("model"),
@@ -122,11 +123,12 @@ impl State {
         self.times = Some((begun, event.at.clone()));
     }
 
-    /// Puts a line in the place of a call's result.
-    fn take_out(&mut self, id: &str, line: &Value) {
+    /// Puts lines in the place of results of calls, in one pass.
+    fn take_out(&mut self, lines: &Map<String, Value>) {
         let blocks = self.messages.iter_mut().filter_map(|said| said.content.as_array_mut());
         for block in blocks.flatten() {
-            if block.get("tool_use_id").and_then(Value::as_str) == Some(id)
+            let id = block.get("tool_use_id").and_then(Value::as_str);
+            if let Some(line) = id.and_then(|id| lines.get(id))
                 && let Some(content) = block.get_mut("content")
             {
                 content.clone_from(line);

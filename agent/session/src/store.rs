@@ -1,13 +1,14 @@
 //! All sessions of a user: the folder that holds one folder for each.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::error::Error;
 use crate::event::Kind;
-use crate::lock::Lock;
+use crate::lock::{Holder, Lock};
 use crate::log::{Log, each};
 use crate::relevance::{Here, Nearness, nearness};
 use crate::state::State;
@@ -17,6 +18,8 @@ use crate::workspace::Workspace;
 pub(crate) const LOG: &str = "events.jsonl";
 /// Name of the lock.
 const LOCK: &str = "lock";
+/// Most bytes of a log in which events are counted for a list.
+const COUNTED: u64 = 16 << 20;
 /// Most characters of a name.
 const LONGEST_NAME: usize = 100;
 
@@ -24,6 +27,15 @@ const LONGEST_NAME: usize = 100;
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
+}
+
+/// What was read of a session's log.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Known {
+    /// The state after these events.
+    pub state: State,
+    /// Bytes of the log that were read.
+    pub whole: u64,
 }
 
 /// A session that was found.
@@ -83,6 +95,15 @@ impl Store {
     ///
     /// Another process has it open, or its files cannot be used.
     pub fn open(&self, id: &str) -> Result<(Lock, Log, State), Error> {
+        self.open_known(id, Known::default())
+    }
+
+    /// Opens a session whose log was read before: only what came since is read.
+    ///
+    /// # Errors
+    ///
+    /// Another process has it open, or its files cannot be used.
+    pub fn open_known(&self, id: &str, known: Known) -> Result<(Lock, Log, State), Error> {
         let folder = self.folder(id).ok_or_else(|| Error::Unknown(id.to_owned()))?;
         DirBuilder::new()
             .recursive(true)
@@ -90,8 +111,12 @@ impl Store {
             .create(&folder)
             .map_err(Error::file(&folder, "made"))?;
         let lock = Lock::take(&folder.join(LOCK))?;
-        let mut state = State::default();
-        let (log, _) = Log::open_each(&Store::log(&folder), |event| state.apply(&event))?;
+        let path = Store::log(&folder);
+        // A log that became shorter is another one.
+        let is_known = path.metadata().is_ok_and(|found| found.len() >= known.whole);
+        let Known { mut state, whole } = if is_known { known } else { Known::default() };
+        let last = state.last.clone();
+        let (log, _) = Log::open_behind(&path, (whole, last), |event| state.apply(&event))?;
         Ok((lock, log, state))
     }
 
@@ -135,16 +160,7 @@ impl Store {
             return Ok(found);
         }
         let unknown = || Error::Unknown(wanted.escape_debug().to_string());
-        if wanted.is_empty() {
-            return Err(unknown());
-        }
-        let name = wanted.to_lowercase();
-        let fits = |found: &Found| {
-            let named = found.workspace.user_named
-                && found.workspace.name.as_ref().is_some_and(|it| it.to_lowercase() == name);
-            named || found.id.starts_with(wanted)
-        };
-        let mut found: Vec<Found> = self.list().into_iter().filter(fits).collect();
+        let mut found = self.meant(wanted);
         match found.len() {
             0 => Err(unknown()),
             1 => found.pop().ok_or_else(unknown),
@@ -153,6 +169,31 @@ impl Store {
                 found: found.iter().map(Found::line).collect(),
             }),
         }
+    }
+
+    /// Returns the sessions with this name or this beginning of an identity, newest first.
+    #[must_use]
+    pub fn meant(&self, wanted: &str) -> Vec<Found> {
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let name = wanted.to_lowercase();
+        let fits = |found: &Found| {
+            let named = found.workspace.user_named
+                && found.workspace.name.as_ref().is_some_and(|it| it.to_lowercase() == name);
+            named || found.id.starts_with(wanted)
+        };
+        self.list().into_iter().filter(fits).collect()
+    }
+
+    /// Returns the sessions in whose name or first words a text stands, newest first. Letter case does not matter.
+    #[must_use]
+    pub fn about(&self, words: &str) -> Vec<Found> {
+        let words = words.to_lowercase();
+        let has = |found: &Found| {
+            found.workspace.name.as_ref().is_some_and(|it| it.to_lowercase().contains(&words))
+        };
+        self.list().into_iter().filter(has).collect()
     }
 
     /// Returns the session that is nearest to here, and of those the newest.
@@ -216,9 +257,19 @@ impl Store {
     ///
     /// Its log cannot be read.
     pub fn state(&self, found: &Found) -> Result<(State, Vec<String>), Error> {
+        let (known, notes) = self.known(found)?;
+        Ok((known.state, notes))
+    }
+
+    /// Does the same, and says how far the log was read.
+    ///
+    /// # Errors
+    ///
+    /// Its log cannot be read.
+    pub fn known(&self, found: &Found) -> Result<(Known, Vec<String>), Error> {
         let mut state = State::default();
         let read = each(&Store::log(&found.folder), |event| state.apply(&event))?;
-        Ok((state, read.notes))
+        Ok((Known { state, whole: read.whole }, read.notes))
     }
 }
 
@@ -230,6 +281,30 @@ impl Found {
             Some(name) => format!("{} ({name})", self.id),
             None => self.id.clone(),
         }
+    }
+
+    /// Returns who has the session open.
+    #[must_use]
+    pub fn holder(&self) -> Option<Holder> {
+        Lock::holder(&self.folder.join(LOCK))
+    }
+
+    /// Returns how many lines its log has, and whether these are all: a long log is not read to its end for a list.
+    #[must_use]
+    pub fn events(&self) -> (usize, bool) {
+        let Ok(file) = File::open(Store::log(&self.folder)) else { return (0, true) };
+        let (mut input, mut lines, mut bytes) = (BufReader::new(file), 0, 0_u64);
+        while bytes < COUNTED {
+            let Ok(part) = input.fill_buf() else { break };
+            if part.is_empty() {
+                return (lines, true);
+            }
+            lines += part.iter().filter(|byte| **byte == b'\n').count();
+            let length = part.len();
+            bytes += length as u64;
+            input.consume(length);
+        }
+        (lines, false)
     }
 }
 

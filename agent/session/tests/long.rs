@@ -6,12 +6,8 @@ use std::io::{BufWriter, Write as _};
 use serde_json::json;
 use stockade_session::{Kind, Store};
 
-/// Most memory that this process has had, in MiB (proc_pid_status(5)).
-fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
-}
+mod common;
+use common::peak;
 
 #[test]
 fn a_long_log_resumes_at_its_last_summary_in_bounded_memory() {

@@ -28,6 +28,8 @@ const UNKNOWN_METHOD: i64 = -32_601;
 const INVALID: i64 = -32_602;
 const FAILED: i64 = -32_603;
 const MISSING: i64 = -32_002;
+/// Member of an answer of the editor that is an error.
+const FAILS: &str = "stockade_error";
 /// Permission modes, with the words that an editor shows.
 const MODES: [(&str, &str, &str); 4] = [
     ("default", "Ask", "Edits, and what no rule covers, are asked"),
@@ -58,6 +60,8 @@ struct Live {
     prompt: Mutex<Option<oneshot::Sender<Result<Value, Failure>>>>,
     is_cancelled: AtomicBool,
     model: Mutex<String>,
+    /// The permission mode with which it began.
+    mode: Mutex<String>,
 }
 
 /// The server of one editor.
@@ -159,7 +163,8 @@ impl Server {
             (Some(id), true) => {
                 let waiting = id.as_u64().and_then(|id| locked(&self.asked).remove(&id));
                 if let Some(waiting) = waiting {
-                    let _ = waiting.send(message.get("result").cloned().unwrap_or_default()); // it was withdrawn
+                    let failed = || json!({ FAILS: message.get("error") });
+                    let _ = waiting.send(message.get("result").cloned().unwrap_or_else(failed)); // it was withdrawn
                 }
             }
             (None, _) if method == "session/cancel" => self.cancel(&params),
@@ -286,9 +291,14 @@ impl Server {
         let live =
             self.start(&cwd, &options, id).map_err(|error| (FAILED, format!("{error:#}")))?;
         let begun = live.hosted.request(json!({ "subtype": "initialize", "hooks": null })).await;
-        if let Err(error) = begun {
-            locked(&self.sessions).remove(id);
-            return Err((FAILED, error));
+        match begun {
+            Ok(begun) => {
+                text(&begun, "current_permission_mode").clone_into(&mut locked(&live.mode))
+            }
+            Err(error) => {
+                locked(&self.sessions).remove(id);
+                return Err((FAILED, error));
+            }
         }
         Ok(live)
     }
@@ -306,6 +316,7 @@ impl Server {
             prompt: Mutex::default(),
             is_cancelled: AtomicBool::new(false),
             model: Mutex::new("default".to_owned()),
+            mode: Mutex::default(),
         });
         locked(&self.sessions).insert(id.to_owned(), Arc::clone(&live));
         let (server, shared, id) = (Arc::clone(self), Arc::clone(&live), id.to_owned());
@@ -381,6 +392,10 @@ impl Server {
                 json!({ "behavior": "allow", "updatedInput": input, "updatedPermissions": suggestions })
             }
             Some(_) => json!({ "behavior": "deny", "message": "The user rejected the call." }),
+            // An editor that cannot ask has not cancelled anything.
+            None if answer.get(FAILS).is_some() => {
+                json!({ "behavior": "deny", "message": "The editor could not ask the user." })
+            }
             None => {
                 json!({ "behavior": "deny", "message": "The question was cancelled.", "interrupt": true })
             }
@@ -434,10 +449,8 @@ impl Server {
         let models = MODELS.iter().map(|(id, name)| json!({ "value": id, "name": name }));
         let model = json!({ "id": "model", "name": "Model", "category": "model", "type": "select",
             "currentValue": *locked(&live.model), "options": models.collect::<Vec<_>>() });
-        let given = self.options.iter().position(|it| it == "--permission-mode");
-        let mode = given.and_then(|at| self.options.get(at + 1)?.to_str()).unwrap_or("default");
         (
-            json!({ "currentModeId": mode, "availableModes": modes.collect::<Vec<_>>() }),
+            json!({ "currentModeId": *locked(&live.mode), "availableModes": modes.collect::<Vec<_>>() }),
             json!([model]),
         )
     }

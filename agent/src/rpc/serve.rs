@@ -31,6 +31,7 @@ const SESSIONS: usize = 1_000;
 /// How often idle sessions are looked for.
 const LOOK: Duration = Duration::from_millis(500);
 /// Codes of errors (JSON-RPC 2.0, section 5.1).
+const NO_REQUEST: i64 = -32_600;
 const UNKNOWN_METHOD: i64 = -32_601;
 const INVALID: i64 = -32_602;
 const FAILED: i64 = -32_603;
@@ -189,6 +190,11 @@ impl Server {
     }
 
     fn take(self: &Arc<Self>, client: &Arc<Client>, message: Value) {
+        if !message.get("method").is_some_and(Value::is_string) {
+            let error = json!({ "code": NO_REQUEST, "message": "the message is no request: it has no `method`" });
+            client.say(json!({ "id": message.get("id"), "error": error }));
+            return;
+        }
         let Some(id) = message.get("id").cloned() else { return };
         let (server, client) = (Arc::clone(self), Arc::clone(client));
         tokio::spawn(async move {
@@ -330,6 +336,11 @@ impl Server {
                 self.close(&found.id).await;
                 self.store.delete(&found).map_err(failed)?;
                 Ok(json!({}))
+            }
+            // What was said is on the disk before anything follows from it.
+            "session.save" => {
+                let live = self.live(params)?;
+                Ok(json!({ "saved": self.store.has(&live.id) }))
             }
             "session.setForeground" => {
                 let live = self.live(params)?;

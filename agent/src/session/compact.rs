@@ -151,11 +151,13 @@ pub(super) fn question(messages: &[Message], words: &str, window: u64) -> (Strin
     (asked, Message::user(format!("<conversation>\n{text}\n</conversation>\n\nSum it up now.")))
 }
 
-/// Returns the one message that stands for all: summary, words of the user, lists of things to do, last results.
+/// Returns the one message that stands for all: summary, words of the user, lists of things to do, last results, and files as
+/// they are now.
 pub(super) fn message(
     summary: &str,
     messages: &[Message],
     (todos, list): (&Value, &Value),
+    files: &str,
 ) -> String {
     let mut said = Vec::new();
     let mut results = Vec::new();
@@ -182,6 +184,7 @@ pub(super) fn message(
         ("Todo list", shown(todos)),
         ("Task list", shown(list.get("items").unwrap_or(&Value::Null))),
         ("Last results of tools (data, cut)", end_of(&results, most).to_owned()),
+        ("Files as they are now (data)", files.to_owned()),
     ] {
         if !part.trim().is_empty() {
             text.push_str(&format!("\n\n# {title}\n{part}"));
@@ -193,15 +196,15 @@ pub(super) fn message(
 
 /// Returns the words of the user in the message of an earlier compaction, and what was said behind it.
 fn earlier_words(message: &str) -> String {
-    let (message, behind) = message.split_once(ENDS).unwrap_or((message, ""));
+    // Data of tools and files stands in front of the last of these words, whatever it holds.
+    let (message, behind) = message.rsplit_once(ENDS).unwrap_or((message, ""));
     let words = message.split_once(&format!("# {WORDS}\n")).map_or("", |found| found.1);
     let words = words.split("\n\n# ").next().unwrap_or_default();
     format!("{words}\n{behind}").trim().to_owned()
 }
 
 /// Last words of that message.
-const ENDS: &str =
-    "\n\nGo on with the task where it was. Read files again before you rely on what they held.";
+const ENDS: &str = "\n\nGo on with the task where it was. Read other files again before you rely on what they held.";
 /// Title of the words of the user in it.
 const WORDS: &str = "Last words of the user";
 
@@ -291,19 +294,25 @@ mod tests {
         messages.extend(result("a", "old ".repeat(20_000) + "the end"));
         let todos = json!([{ "content": "keep me" }]);
         let list = json!({ "items": [{ "subject": "and me" }] });
-        let text = message("the summary", &messages, (&todos, &list));
-        for words in ["the summary", "never touch x.rs", "keep me", "and me", "the end"] {
+        let text = message("the summary", &messages, (&todos, &list), "## a.rs\nnow");
+        for words in
+            ["the summary", "never touch x.rs", "keep me", "and me", "the end", "## a.rs\nnow"]
+        {
             assert!(text.contains(words), "{words}");
         }
         assert!(text.len() < 60_000, "{}", text.len());
         // A second one repeats the words of the user, and not the first summary.
         let text = format!("{text}\nbe quick");
-        let again =
-            message("newer", &[Message::user(text), Message::user("and be kind")], (&todos, &list));
+        let again = message(
+            "newer",
+            &[Message::user(text), Message::user("and be kind")],
+            (&todos, &list),
+            "",
+        );
         for words in ["newer", "never touch x.rs", "be quick", "and be kind"] {
             assert!(again.contains(words), "{words}: {again}");
         }
-        assert!(!again.contains("the summary"), "{again}");
+        assert!(!again.contains("the summary") && !again.contains("a.rs"), "{again}");
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(crate) struct Conversation {
     pub(super) transcript: Transcript,
     pub(super) room: Room,
     pub(super) frames: Frames,
+    /// Inputs with which files are read anew after a compaction, as far as the messages do not have them any more.
+    pub(super) files: Vec<Value>,
     servers: Vec<String>,
     failed: Vec<String>,
     pub(super) started: Option<&'static str>,
@@ -73,6 +75,7 @@ impl Conversation {
             transcript,
             room: Room::new(compacts),
             frames,
+            files: Vec::new(),
             servers,
             failed,
             started,
@@ -155,6 +158,9 @@ impl Conversation {
         }
         let text = text_of(&blocks);
         self.open().await;
+        if let Some(reason) = self.finish_pending(blocks.is_empty(), interrupt, emit).await {
+            return self.told((&End::Ended(reason), 0), (begun, Usage::default(), 0), emit);
+        }
         if !blocks.is_empty() {
             let said = self.door.event("UserPromptSubmit", "", json!({ "prompt": text })).await;
             if let Some(reason) = said.stops() {

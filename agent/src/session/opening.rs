@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stockade_model::{Block, Usage};
+use stockade_model::{Block, Role, Usage};
+use stockade_turn::{Done, Finished, Interrupt, finish};
 
 use super::Conversation;
 use crate::models;
@@ -29,6 +30,37 @@ impl Conversation {
             let more = json!({ "file_path": file, "memory_type": layer });
             let _ = self.door.event("InstructionsLoaded", "session_start", more).await;
         }
+    }
+
+    /// Does the calls that had no result when the session broke off, where the options want that: once, and each through the
+    /// door like a new one. Returns why the turn ends without asking the model; `is_alone` says that the person said nothing.
+    pub(super) async fn finish_pending(
+        &mut self,
+        is_alone: bool,
+        interrupt: &Interrupt,
+        emit: &mut (dyn FnMut(Value) + Send),
+    ) -> Option<String> {
+        if !std::mem::take(&mut self.flags.continue_pending) {
+            return None;
+        }
+        let (frames, transcript, door) = (&self.frames, &mut self.transcript, &self.door);
+        let mut report = |done: &Done| {
+            let outcome = [Block::Outcome(done.outcome.clone())];
+            transcript.add(Role::User, &outcome, Some(&done.result));
+            transcript.changes(door.session());
+            emit(frames.done(done));
+        };
+        let Finished { names, ends } =
+            finish(&mut self.messages, self.door.as_ref(), interrupt, &mut report).await;
+        if names.is_empty() {
+            let reason = "the session has no call that was left unfinished; give a prompt";
+            return is_alone.then(|| reason.to_owned());
+        }
+        self.door.queue(&format!(
+            "<reminder>\nThis is not a word of the user.\nThe session broke off before these calls were finished, and they were done now: {}. They may have run in part before.\n</reminder>",
+            names.join(", ")
+        ));
+        ends
     }
 
     /// Asks another model from the next request on, unless a hook keeps the present one.

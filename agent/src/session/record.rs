@@ -6,128 +6,40 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stockade_sdk::LEVEL;
 use stockade_session::{
-    Error, Here, Kind, Lock, Log, Nearness, OF_COMMANDS, State, Step, Store, Workspace,
-    new_changes, steps,
+    Error, Here, Kind, Known, Lock, Log, OF_COMMANDS, State, Step, Store, Workspace, new_changes,
+    steps,
 };
 
 use super::around::Around;
+use super::before::{Before, here, lines, store};
 use super::indexed::Indexer;
 use super::projection::{Folder, Projection};
 use crate::flags::Flags;
 
 /// Member of a line that is an event and no message.
 pub(crate) const EVENT: &str = "stockade_event";
-/// Modes that allow no more than any other mode.
-const NARROW: [&str; 2] = ["plan", "dontAsk"];
 /// Member of an answer: lines that were stored, for a host that keeps a copy.
 pub(crate) const MIRROR: &str = "stockade_mirror";
 /// Member of a line that is a question.
 pub(crate) const ASK: &str = "stockade_ask";
 
-/// The session that goes on, as far as the agent has to know it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Before {
-    /// Messages, as lines of the projection.
-    pub(crate) lines: Vec<Value>,
-    pub(crate) todos: Value,
-    pub(crate) list: Value,
-    /// The permission mode, if it is one that allows no more than any other: the log is no reason to allow more.
-    pub(crate) mode: Option<String>,
-    /// They come from a projection, and are in no log yet.
-    pub(crate) is_import: bool,
+/// The log of a session that is open, and the state after its last event.
+#[derive(Debug)]
+struct Open {
+    _lock: Lock,
+    log: Log,
+    state: State,
 }
 
-/// Returns where sessions are kept: below the state directory, as the XDG Base Directory Specification has it.
-pub(crate) fn store() -> anyhow::Result<Store> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME")
-        .or_else(|| Some(absolute("HOME")?.join(".local/state")))
-        .context("sessions have no place; set `HOME` or `XDG_STATE_HOME`")?;
-    Ok(Store::new(state.join("stockade/agent/sessions")))
-}
-
-/// Longest configuration of a repository that is read, in bytes.
-const LONGEST_CONFIG: u64 = 1 << 20;
-
-/// Finds out where a directory is: repository, address of its `origin`, branch.
-pub(crate) fn here(cwd: &Path) -> Here {
-    let root = cwd.ancestors().find(|it| it.join(".git").exists());
-    let config = root.map(|it| it.join(".git/config"));
-    let config =
-        config.and_then(|it| crate::regular::text(&it, LONGEST_CONFIG)).unwrap_or_default();
-    Here {
-        cwd: cwd.to_string_lossy().into_owned(),
-        git_root: root.map(|it| it.to_string_lossy().into_owned()),
-        repository: origin(&config),
-        branch: crate::prompt::branch(cwd),
+impl Open {
+    fn append(&mut self, kind: Kind, data: Value) -> Result<(), Error> {
+        let event = self.log.append(kind, data)?;
+        self.state.apply(&event);
+        Ok(())
     }
-}
-
-/// Returns the address of `origin` in a configuration of git (git-config(1)).
-fn origin(config: &str) -> Option<String> {
-    let mut lines = config.lines().map(str::trim).skip_while(|it| *it != "[remote \"origin\"]");
-    lines.next()?;
-    let values = lines.take_while(|it| !it.starts_with('['));
-    let mut addresses = values.filter_map(|it| it.strip_prefix("url")?.trim().strip_prefix('='));
-    addresses.next().map(|it| it.trim().to_owned())
-}
-
-/// Finds the session that goes on: the one that is named, or the one that is nearest to here.
-pub(crate) fn before(flags: &Flags, cwd: &Path) -> anyhow::Result<Option<(String, Before)>> {
-    let store = store()?;
-    let folder = Folder::of(cwd);
-    let of_file = |id: String| {
-        let folder = folder.as_ref().context("sessions have no place; set `HOME`")?;
-        let lines = folder.load(&id)?;
-        anyhow::Ok(Some((id, Before { lines, is_import: true, ..Before::default() })))
-    };
-    let found = match (&flags.resume, flags.continue_last) {
-        (Some(wanted), _) => match store.find(wanted) {
-            Ok(found) => found,
-            Err(Error::Unknown(_)) => return of_file(wanted.clone()),
-            Err(error) => return Err(error.into()),
-        },
-        (None, true) => match store.nearest(&here(cwd)) {
-            Some((near, found)) if near < Nearness::Other => found,
-            Some(_) | None => {
-                let last = folder.as_ref().and_then(Folder::last);
-                return last.map_or(Ok(None), of_file);
-            }
-        },
-        (None, false) => return Ok(None),
-    };
-    let (state, notes) = store.state(&found)?;
-    for note in notes {
-        eprintln!("stockade: {}: {note}", found.line());
-    }
-    let before = Before {
-        lines: lines(&state),
-        todos: state.todos.clone(),
-        list: state.list.clone(),
-        mode: state.mode.clone().filter(|mode| NARROW.contains(&mode.as_str())),
-        is_import: false,
-    };
-    Ok(Some((found.id, before)))
-}
-
-/// Returns the messages of a state as lines of the projection.
-fn lines(state: &State) -> Vec<Value> {
-    let mut parent = Value::Null;
-    let line = |said: &stockade_session::Said| {
-        let role = if said.by_model { "assistant" } else { "user" };
-        let line = json!({
-            "type": role, "uuid": said.uuid, "parentUuid": parent,
-            "message": { "role": role, "content": said.content },
-        });
-        parent = json!(said.uuid);
-        line
-    };
-    state.messages.iter().map(line).collect()
 }
 
 /// A session that is written.
@@ -141,7 +53,9 @@ pub(crate) struct Record {
     untold: Option<Vec<Value>>,
     /// The first events of the log, besides its start.
     first: Vec<(Kind, Value)>,
-    open: Option<(Lock, Log)>,
+    open: Option<Open>,
+    /// What was read of its log before.
+    known: Known,
     /// The session of which this one is a copy, and its last message that counts.
     from: Option<(String, Option<String>)>,
     /// Bytes of the list of changed files that the log tells of.
@@ -156,9 +70,17 @@ impl Record {
     pub(crate) fn begin(
         (flags, cwd, id): (&Flags, &Path, &str),
         resumed: Option<(&str, &Before)>,
-        is_new: bool,
+        (is_new, known): (bool, Known),
     ) -> anyhow::Result<Record> {
-        let store = store()?;
+        Record::begin_in(store()?, (flags, cwd, id), resumed, (is_new, known))
+    }
+
+    fn begin_in(
+        store: Store,
+        (flags, cwd, id): (&Flags, &Path, &str),
+        resumed: Option<(&str, &Before)>,
+        (is_new, known): (bool, Known),
+    ) -> anyhow::Result<Record> {
         if is_new && store.has(id) {
             return Err(Error::There(id.to_owned()).into());
         }
@@ -197,12 +119,14 @@ impl Record {
             untold: flags.session_mirror.then(Vec::new),
             first,
             open: None,
+            known: Known::default(),
             from: copied,
             seen: 0,
             around: None,
             index: Indexer::default(),
         };
         if let Some((_, before)) = resumed.filter(|_| !is_new) {
+            record.known = known;
             let rewinds = flags.resume_session_at.as_ref().filter(|_| !before.is_import);
             let log = record.log()?;
             if let Some(uuid) = rewinds {
@@ -213,41 +137,56 @@ impl Record {
     }
 
     /// Opens the log, and begins it if it is empty.
-    fn log(&mut self) -> anyhow::Result<&mut Log> {
+    fn log(&mut self) -> anyhow::Result<&mut Open> {
         if self.open.is_none() {
-            let (lock, mut log, state) = self.store.open(&self.id)?;
+            let known = std::mem::take(&mut self.known);
+            let (lock, log, state) = self.store.open_known(&self.id, known)?;
             self.seen = state.seen;
-            if state.events == 0 {
-                let start = json!({ "session": self.id, "cwd": self.workspace.cwd });
-                log.append(Kind::Start, start)?;
-                if let Some((from, until)) = self.from.take() {
-                    let from = self.store.find(&from)?;
-                    let state = self.store.fork((&from, until.as_deref()), (&self.id, &mut log))?;
-                    self.seen = state.seen;
-                    self.project_all(&state);
-                }
-                for (kind, data) in std::mem::take(&mut self.first) {
-                    log.append(kind, data)?;
-                }
+            let is_empty = state.events == 0;
+            let mut open = Open { _lock: lock, log, state };
+            if is_empty {
+                self.fill(&mut open)?;
             } else if self.projection.is_missing() {
-                self.project_all(&state);
+                self.project_all(&open.state);
             }
-            self.open = Some((lock, log));
+            self.open = Some(open);
             self.note()?;
         }
-        let (_, log) = self.open.as_mut().context("the session is not open")?;
-        Ok(log)
+        self.open.as_mut().context("the session is not open")
+    }
+
+    /// Begins an empty log: with the events of the session of which it is a copy, and with what is to stand first.
+    fn fill(&mut self, open: &mut Open) -> anyhow::Result<()> {
+        let start = json!({ "session": self.id, "cwd": self.workspace.cwd });
+        open.append(Kind::Start, start)?;
+        if let Some((from, until)) = self.from.take() {
+            let from = self.store.find(&from)?;
+            let state = self.store.fork((&from, until.as_deref()), (&self.id, &mut open.log))?;
+            self.seen = state.seen;
+            self.project_all(&state);
+            open.state = self.store.state(&self.store.find(&self.id)?)?.0;
+        }
+        for (kind, data) in std::mem::take(&mut self.first) {
+            open.append(kind, data)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the state after the last event.
+    fn state(&self) -> anyhow::Result<&State> {
+        Ok(&self.open.as_ref().context("the session is not open")?.state)
     }
 
     /// Writes `workspace.yaml`: the name is that of a person, or the first words.
     fn note(&mut self) -> anyhow::Result<()> {
-        let found = self.store.find(&self.id)?;
-        let (state, _) = self.store.state(&found)?;
+        let folder = self.store.folder(&self.id).context("the session has no folder")?;
+        let state = self.state()?;
         let words = Some(state.first_words()).filter(|it| !it.is_empty());
-        self.workspace.user_named = state.name.is_some();
-        self.workspace.name = state.name.or(words);
-        self.workspace.created_at = state.times.map(|times| times.0).unwrap_or_default();
-        self.workspace.write(&found.folder)?;
+        let (name, created) = (state.name.clone(), state.times.as_ref().map(|it| it.0.clone()));
+        self.workspace.user_named = name.is_some();
+        self.workspace.name = name.or(words);
+        self.workspace.created_at = created.unwrap_or_default();
+        self.workspace.write(&folder)?;
         self.index.put(&self.store, &self.id);
         Ok(())
     }
@@ -300,11 +239,10 @@ impl Record {
 
     /// Answers a question of the agent about its own session.
     fn answer(&mut self, asked: &Value) -> anyhow::Result<Value> {
-        let found = self.store.find(&self.id)?;
-        let (state, _) = self.store.state(&found)?;
+        let state = self.state()?;
         let text = |key: &str| asked.get(key).and_then(Value::as_str);
         if let Some(uuid) = text("steps") {
-            let steps: Vec<Value> = steps(&state, uuid)?.iter().map(Step::object).collect();
+            let steps: Vec<Value> = steps(state, uuid)?.iter().map(Step::object).collect();
             let is_there = state.messages.iter().any(|said| said.uuid == uuid);
             return Ok(json!({ "steps": steps, "is_there": is_there }));
         }
@@ -312,7 +250,7 @@ impl Record {
             let changed = state.changes.len().saturating_sub(mark.changes);
             json!({ "uuid": mark.uuid, "words": mark.words, "changes": changed })
         });
-        Ok(json!({ "marks": marks.collect::<Vec<_>>(), "lines": lines(&state) }))
+        Ok(json!({ "marks": marks.collect::<Vec<_>>(), "lines": lines(state) }))
     }
 
     /// Takes a line of the agent: a message, an event of another kind, or a question, which has an answer.
@@ -353,7 +291,7 @@ impl Record {
 
     /// Ends a turn. Its events are in the log already, so a failure is told: the agent would send them again for an error.
     fn settle(&mut self) {
-        let synced = self.log().and_then(|log| Ok(log.sync()?));
+        let synced = self.log().and_then(|open| Ok(open.log.sync()?));
         if let Err(error) = synced.and_then(|()| self.note()) {
             eprintln!("stockade: the turn is in the session's log, but {error:#}");
         }
@@ -433,14 +371,8 @@ fn message(line: &Value) -> Option<(Kind, Value)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::before::before_in;
     use super::*;
-
-    #[test]
-    fn the_address_of_a_repository_is_that_of_origin() {
-        let config = "[core]\n\turl = x\n[remote \"up\"]\n\turl = y\n[remote \"origin\"]\n\tfetch = z\n\turl = git@h:p.git\n[a]\n";
-        assert_eq!(origin(config), Some("git@h:p.git".into()));
-        assert_eq!(origin("[remote \"origin\"]\n[branch]\nurl = x\n"), None);
-    }
 
     #[test]
     fn messages_alone_are_events() {
@@ -474,6 +406,7 @@ mod tests {
             untold: None,
             first: Vec::new(),
             open: None,
+            known: Known::default(),
             from: None,
             seen: 0,
             around: None,
@@ -505,6 +438,7 @@ mod tests {
             untold: None,
             first: Vec::new(),
             open: None,
+            known: Known::default(),
             from: None,
             seen: 0,
             around: None,
@@ -551,6 +485,7 @@ mod tests {
             untold: None,
             first: Vec::new(),
             open: None,
+            known: Known::default(),
             from: None,
             seen: 0,
             around: None,
@@ -565,5 +500,67 @@ mod tests {
         let line = json!({ EVENT: { "type": "usage", "data": { "dollars": 1.0 } } });
         assert_eq!(record.take(line.to_string().as_bytes()).unwrap(), None);
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Bytes that this thread has read so far (proc_pid_io(5)); none where the system does not count them.
+    fn bytes_read() -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+        text.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()
+    }
+
+    /// Has a session of so many events go on. Returns the length of its log, the bytes that were read until it was open, and
+    /// those that a turn read behind that.
+    fn goes_on(events: usize) -> Option<(u64, u64, u64)> {
+        let name = format!("stockade-once-{}-{events}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let store = Store::new(folder.join("stockade/agent/sessions"));
+        let id = stockade_sdk::identity();
+        let (lock, mut log, _) = store.open(&id).unwrap();
+        let start = (Kind::Start, json!({ "session": id, "cwd": folder }));
+        let said = (1..events).map(|it| {
+            let kind = if it % 2 == 0 { Kind::Assistant } else { Kind::User };
+            (kind, json!({ "uuid": it.to_string(), "content": format!("words {it}") }))
+        });
+        log.append_all(std::iter::once(start).chain(said).collect()).unwrap();
+        drop((lock, log));
+        let length = Store::log(&store.folder(&id).unwrap()).metadata().unwrap().len();
+        let flags = Flags { resume: Some(id.clone()), ..Flags::default() };
+        let begun = bytes_read()?;
+        let (found, mut before) = before_in(&store, &flags, &folder).unwrap().unwrap();
+        let known = std::mem::take(&mut before.known);
+        let resumed = Some((found.as_str(), &before));
+        let here = (&flags, folder.as_path(), id.as_str());
+        let mut record = Record::begin_in(store, here, resumed, (false, known)).unwrap();
+        let open = bytes_read()?;
+        assert_eq!(record.state().unwrap().messages.len(), events - 1);
+        for line in [
+            json!({ "type": "user", "uuid": "last", "message": { "content": "hi" } }),
+            json!({ EVENT: { "type": "usage", "data": { "dollars": 1.0 } } }),
+            json!({ ASK: {} }),
+        ] {
+            record.take(line.to_string().as_bytes()).unwrap();
+        }
+        let turned = bytes_read()?;
+        assert_eq!(record.state().unwrap().messages.len(), events);
+        record.index.finish();
+        drop(record);
+        std::fs::remove_dir_all(folder).unwrap();
+        Some((length, open - begun, turned - open))
+    }
+
+    #[test]
+    fn a_long_session_is_read_once_and_a_turn_reads_nothing_of_it() {
+        for events in [1_000, 10_000] {
+            let Some((length, opened, turned)) = goes_on(events) else {
+                println!("skipped: the system does not count what a thread reads");
+                return;
+            };
+            // Beside the log stand small files: lock, `workspace.yaml`, configuration of a repository.
+            assert!(
+                (length..length + (64 << 10)).contains(&opened),
+                "{events}: {opened} of {length}"
+            );
+            assert!(turned < 64 << 10, "{events}: {turned}");
+        }
     }
 }

@@ -16,6 +16,15 @@ pub(crate) struct Wish {
     pub(crate) forced: bool,
 }
 
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rewound {
+    /// What a person is told.
+    pub(crate) text: String,
+    /// Files that are as they were.
+    pub(crate) files: Vec<String>,
+}
+
 /// The command `/rewind`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
@@ -67,15 +76,23 @@ impl Conversation {
                 let lines: Vec<String> = marks.unwrap_or_default().iter().map(line).collect();
                 Ok(lines.join("\n"))
             }
-            Command::Go(wish) => self.rewind(&wish).await,
+            Command::Go(wish) => Ok(self.rewind(&wish).await?.text),
             Command::Wrong => {
                 Err("write `/rewind MESSAGE [conversation|files|both] [force]`; `/rewind` lists the messages".to_owned())
             }
         }
     }
 
+    /// Returns the files that would go back to a message; nothing is changed.
+    pub(crate) fn would_rewind(&mut self, uuid: &str) -> Result<Vec<String>, String> {
+        let answer = self.transcript.ask(json!({ "steps": uuid }))?;
+        let steps = answer.get("steps").and_then(Value::as_array).into_iter().flatten();
+        let own = steps.filter(|step| step.get("foreign") != Some(&Value::Bool(true)));
+        Ok(own.filter_map(|step| Some(step.get("path")?.as_str()?.to_owned())).collect())
+    }
+
     /// Goes back. Files that somebody else changed, or whose content is not kept, are named and left.
-    pub(crate) async fn rewind(&mut self, wish: &Wish) -> Result<String, String> {
+    pub(crate) async fn rewind(&mut self, wish: &Wish) -> Result<Rewound, String> {
         let answer = self.transcript.ask(json!({ "steps": wish.uuid }))?;
         if wish.conversation && answer.get("is_there") != Some(&Value::Bool(true)) {
             return Err(
@@ -84,11 +101,14 @@ impl Conversation {
             );
         }
         let steps = answer.get("steps").and_then(Value::as_array).cloned().unwrap_or_default();
-        let (mut done, mut left) = (Vec::new(), Vec::new());
+        let (mut done, mut left, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for step in steps.iter().filter(|_| wish.files) {
             let path = step.get("path").and_then(Value::as_str).unwrap_or_default();
             match self.step(path, step, wish.forced).await {
-                Ok(how) => done.push(format!("{path}: {how}")),
+                Ok(how) => {
+                    files.push(path.to_owned());
+                    done.push(format!("{path}: {how}"));
+                }
                 Err(reason) => left.push(format!("{path}: left as it is: {reason}")),
             }
         }
@@ -113,7 +133,7 @@ impl Conversation {
         }
         lines.extend(done);
         lines.extend(left);
-        Ok(lines.join("\n"))
+        Ok(Rewound { text: lines.join("\n"), files })
     }
 
     async fn step(&self, path: &str, step: &Value, forced: bool) -> Result<String, String> {

@@ -121,12 +121,16 @@ impl Conversation {
         let summary = summary.map_err(failed)?;
         let session = self.door.session();
         let lists = (session.todos(), session.task_list());
-        let text = compact::message(&summary, &self.messages, (&lists.0, &lists.1));
+        let anew = self.read_anew(interrupt).await;
+        let text = compact::message(&summary, &self.messages, (&lists.0, &lists.1), &anew.shown());
         self.transcript.summed_up(&text);
         self.messages = vec![Message::user(text)];
         let before = self.room.tokens;
         self.room = Room { tokens: 0, from: SMALL, failures: 0, ..self.room };
         emit(self.frames.system("compact_boundary", compact::boundary(trigger, before)));
+        if let Some(told) = anew.told() {
+            self.inform(&told, emit);
+        }
         // The compaction is done: the answer of a hook changes nothing about that.
         let _ =
             self.door.event("PostCompact", trigger, json!({ "compact_summary": summary })).await;

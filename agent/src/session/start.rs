@@ -10,9 +10,10 @@ use stockade_door::{Door, Gateway, Host, Note, Session, Setup, Tool, server_tool
 use stockade_model::Endpoint;
 use stockade_sdk::{Frames, identity};
 
+use super::before::{Before, before};
 use super::conversation::Conversation;
-use super::record::{Before, Record, before};
-use super::transcript::{Transcript, kept};
+use super::record::Record;
+use super::transcript::{Transcript, kept, kept_pending};
 use crate::agents::{self, Definition, Definitions};
 use crate::flags::{Flags, rules};
 use crate::keep::{self, Keeper};
@@ -93,7 +94,10 @@ impl Begun {
             Ok(Some((id, before))) => (Some(id), before, None),
             Ok(None) => (None, Before::default(), None),
             // The host is told when it begins.
-            Err(error) => (flags.resume.clone(), Before::default(), Some(format!("{error:#}"))),
+            Err(error) => {
+                let id = flags.resumes().filter(|id| !id.is_empty()).map(str::to_owned);
+                (id, Before::default(), Some(format!("{error:#}")))
+            }
         };
         if let (Some(at), Some(turn)) = (&flags.resume_session_at, &flags.resume_drops_turn) {
             let reason = drops(&before.lines, at, turn).err();
@@ -151,8 +155,10 @@ impl Begun {
         if flags.no_session_persistence || self.hindrance.is_some() {
             return None;
         }
+        let known = std::mem::take(&mut self.before.known);
         let resumed = self.resumed.as_deref().map(|id| (id, &self.before));
-        match Record::begin((flags, &self.cwd, &self.setup.id), resumed, self.is_new) {
+        let how = (self.is_new, known);
+        match Record::begin((flags, &self.cwd, &self.setup.id), resumed, how) {
             Ok(mut record) => {
                 if super::retention::covers_commands(&self.settings) {
                     record.cover_commands();
@@ -219,7 +225,11 @@ impl Plan {
         transcript = transcript.with_mirror(Arc::clone(&host));
         let mut messages = Vec::new();
         if resumed.is_some() {
-            let kept = kept(&before.lines, self.flags.resume_session_at.as_deref())?;
+            let until = self.flags.resume_session_at.as_deref();
+            let kept = match self.flags.continue_pending {
+                true => kept_pending(&before.lines, until)?,
+                false => kept(&before.lines, until)?,
+            };
             // A copy of a log is made by the keeper.
             transcript.go_on(&kept, is_new && before.is_import);
             messages = kept.messages;

@@ -57,8 +57,19 @@ fn field<'a>(line: &'a Value, key: &str) -> &'a str {
 }
 
 /// Follows the parents from the newest message, so that what was left behind by a fork or a rewind does not count.
-/// `until` names the last message.
+/// `until` names the last message. Each call has a result.
 pub(crate) fn kept(lines: &[Value], until: Option<&str>) -> anyhow::Result<Kept> {
+    let kept = kept_open(lines, until)?;
+    Ok(Kept { messages: completed(kept.messages, false), ..kept })
+}
+
+/// Does the same, and leaves calls without a result at the end as they are: they are to be done.
+pub(crate) fn kept_pending(lines: &[Value], until: Option<&str>) -> anyhow::Result<Kept> {
+    let kept = kept_open(lines, until)?;
+    Ok(Kept { messages: completed(kept.messages, true), ..kept })
+}
+
+fn kept_open(lines: &[Value], until: Option<&str>) -> anyhow::Result<Kept> {
     let is_message = |line: &&Value| {
         matches!(field(line, "type"), "user" | "assistant")
             && line.get("isSidechain") != Some(&json!(true))
@@ -98,14 +109,24 @@ pub(crate) fn kept(lines: &[Value], until: Option<&str>) -> anyhow::Result<Kept>
             None => found.push(Message { role, blocks }),
         }
     }
-    Ok(Kept { messages: completed(found), last })
+    Ok(Kept { messages: found, last })
 }
 
-/// Gives each call a result.
-fn completed(messages: Vec<Message>) -> Vec<Message> {
+/// Says whether a message holds results of calls and nothing else.
+fn are_results(message: &Message) -> bool {
+    message.blocks.iter().all(|block| matches!(block, Block::Outcome(_)))
+}
+
+/// Gives each call a result; those at the end only if they are not `pending`.
+fn completed(messages: Vec<Message>, pending: bool) -> Vec<Message> {
     let mut whole: Vec<Message> = Vec::new();
     let mut open: Vec<String> = Vec::new();
-    for mut message in messages {
+    let last = messages.len().saturating_sub(1);
+    for (place, mut message) in messages.into_iter().enumerate() {
+        if pending && place == last && message.role == Role::User && are_results(&message) {
+            whole.push(message);
+            return whole;
+        }
         if message.role == Role::User {
             let has = |id: &String| {
                 message.blocks.iter().any(|it| matches!(it, Block::Outcome(it) if it.id == *id))
@@ -129,7 +150,7 @@ fn completed(messages: Vec<Message>) -> Vec<Message> {
         }
         whole.push(message);
     }
-    if !open.is_empty() {
+    if !open.is_empty() && !pending {
         whole.push(Message {
             role: Role::User,
             blocks: open.iter().map(|id| unfinished(id)).collect(),

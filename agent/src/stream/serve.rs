@@ -28,8 +28,19 @@ struct Waiting {
     blocks: Vec<Block>,
     /// Identity that the host gave the message.
     uuid: Option<String>,
-    /// Instead of a message: a request to restore files, and the message to which they go back.
-    rewind: Option<(String, String)>,
+    /// Instead of a message: a request to restore files.
+    rewind: Option<Restore>,
+}
+
+/// A request to restore files.
+#[derive(Debug)]
+struct Restore {
+    /// Identity of the request.
+    id: String,
+    /// The message to which they go back.
+    uuid: String,
+    /// The host asks which files these are; nothing is changed.
+    dry: bool,
 }
 
 /// A session under a host.
@@ -157,10 +168,19 @@ impl Served {
         }
         session.model().clone_into(&mut self.asked);
         match message {
-            Some(Waiting { rewind: Some((id, uuid)), .. }) => {
+            Some(Waiting { rewind: Some(Restore { id, uuid, dry: true }), .. }) => {
+                let answer = match session.would_rewind(&uuid) {
+                    Ok(files) => json!({ "canRewind": true, "filesChanged": files }),
+                    Err(error) => json!({ "canRewind": false, "error": error }),
+                };
+                self.host.send(response(&id, Ok(answer)));
+            }
+            Some(Waiting { rewind: Some(Restore { id, uuid, dry: false }), .. }) => {
                 let wish = Wish { uuid, conversation: false, files: true, forced: false };
-                let answer = session.rewind(&wish).await;
-                self.host.send(response(&id, answer.map(|text| json!({ "rewound": text }))));
+                let answer = session.rewind(&wish).await.map(|done| {
+                    json!({ "canRewind": true, "filesChanged": done.files, "rewound": done.text })
+                });
+                self.host.send(response(&id, answer));
             }
             Some(Waiting { blocks, uuid, .. }) => {
                 session.uuid = uuid;
@@ -280,7 +300,9 @@ impl Served {
             }
             Incoming::Request(id, subtype, request) if subtype == "rewind_files" => {
                 let message = request.get("user_message_id").and_then(Value::as_str);
-                let rewind = Some((id, message.unwrap_or_default().to_owned()));
+                let uuid = message.unwrap_or_default().to_owned();
+                let dry = request.get("dry_run") == Some(&Value::Bool(true));
+                let rewind = Some(Restore { id, uuid, dry });
                 self.queue.push_back(Waiting { rewind, ..Waiting::default() });
             }
             Incoming::Request(id, subtype, request) => {

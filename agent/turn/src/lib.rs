@@ -9,8 +9,10 @@
 mod calls;
 mod hands;
 mod interrupt;
+mod pending;
 mod turn;
 
 pub use hands::{Call, Done, Hands};
 pub use interrupt::{Interrupt, Interrupter, interrupt};
+pub use pending::{Finished, finish};
 pub use turn::{End, Limits, Step, Turn};

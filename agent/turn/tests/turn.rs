@@ -10,7 +10,9 @@ use stockade_model::{
     Tool,
 };
 use stockade_model_server::{Form, Reply, Server, Turn as Said};
-use stockade_turn::{Call, Done, End, Hands, Interrupt, Limits, Step, Turn, interrupt};
+use stockade_turn::{
+    Call, Done, End, Finished, Hands, Interrupt, Limits, Step, Turn, finish, interrupt,
+};
 
 struct Fake {
     tools: Vec<Tool>,
@@ -257,4 +259,44 @@ async fn a_call_can_end_the_turn() {
     assert!(matches!(&ran.end, End::Ended(reason) if reason == "enough"));
     assert_eq!(hands.ran.lock().unwrap().len(), 1);
     is_valid(&ran.messages);
+}
+
+#[tokio::test]
+async fn calls_without_a_result_are_done_once_and_others_are_left() {
+    let calls = ["a", "b", "c"].map(|id| Block::Call {
+        id: id.into(),
+        name: "write".into(),
+        input: Ok(json!({ "id": id })),
+    });
+    let answer = Message { role: Role::Assistant, blocks: calls.to_vec() };
+    let outcome = Outcome { id: "b".into(), content: vec![], is_error: false };
+    let result = Message { role: Role::User, blocks: vec![Block::Outcome(outcome)] };
+    let hands = fake();
+    let (_stop, given) = interrupt();
+    let mut told = Vec::new();
+    let mut report = |done: &Done| told.push(done.outcome.id.clone());
+    let mut messages = vec![Message::user("go"), answer.clone(), result];
+    let finished = finish(&mut messages, &hands, &given, &mut report).await;
+    let names = vec!["write".to_owned(), "write".to_owned()];
+    assert_eq!(finished, Finished { names, ends: None });
+    let results = |message: &Message| -> Vec<String> {
+        let id = |it: &Block| match it {
+            Block::Outcome(it) => it.id.clone(),
+            other => panic!("{other:?}"),
+        };
+        message.blocks.iter().map(id).collect()
+    };
+    assert_eq!(
+        (messages.len(), results(&messages[2])),
+        (3, vec!["b".into(), "a".into(), "c".into()])
+    );
+    // Once is enough.
+    assert_eq!(finish(&mut messages, &hands, &given, &mut report).await, Finished::default());
+    // What a person said behind an answer has dealt with its calls, and an answer without a result is done whole.
+    let mut dealt = vec![answer.clone(), Message::user("stop that")];
+    assert_eq!(finish(&mut dealt, &hands, &given, &mut report).await, Finished::default());
+    let mut broken = vec![Message::user("go"), answer];
+    assert_eq!(finish(&mut broken, &hands, &given, &mut report).await.names.len(), 3);
+    assert_eq!(results(&broken[2]), ["a", "b", "c"]);
+    assert_eq!(told, ["a", "c", "a", "b", "c"]);
 }

@@ -5,6 +5,7 @@
 //! confined to a directory with five files: what it begins with, and the sockets of gateway, model, session and databases.
 
 mod between;
+mod choose;
 pub(crate) mod stand;
 
 use std::ffi::OsString;
@@ -79,11 +80,15 @@ pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
         let error = Command::new(&beside).args(&options.arguments).exec();
         return Err(failed(&format!("{}: {error}", beside.display())));
     }
+    let arguments = match choose::choose(&beside, &options.arguments)? {
+        choose::Choice::Arguments(arguments) => arguments,
+        choose::Choice::Ended(status) => return Ok(ExitCode::from(status)),
+    };
     let at = stockade_client::Options::from_environment();
     let gateway = Options { at, runs: true, ..Options::default() };
     let places = Places::find(&gateway, |name| std::env::var_os(name))?;
     let listens = Client::reach(&gateway)?.is_some();
-    let agent = Session { beside, arguments: options.arguments.clone(), places };
+    let agent = Session { beside, arguments, places };
     match gateway.default_socket.as_ref().filter(|_| listens) {
         Some(path) => {
             let path = gateway.real(path)?;

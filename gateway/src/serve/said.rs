@@ -237,7 +237,10 @@ impl State {
     fn request(&mut self, request: &Value) {
         match text(request, "subtype") {
             "set_permission_mode" => self.set_mode(text(request, "mode")),
-            "rewind_files" => self.restores = true,
+            // A host that only asks which files these would be lets nothing be restored.
+            "rewind_files" => {
+                self.restores |= request.get("dry_run").and_then(Value::as_bool) != Some(true);
+            }
             _ => {}
         }
     }

@@ -116,3 +116,47 @@ fn a_person_has_the_conversation_summed_up_and_says_what_counts() {
     let last = told(&server, 0);
     assert!(last.contains("THE SUMMARY") && last.contains("never touch x.rs"), "{last}");
 }
+
+#[test]
+fn files_that_were_used_are_read_anew_by_the_rules_of_now() {
+    let place = Place::new("ag-anew");
+    for (name, content) in [("a.txt", "old a"), ("b.txt", "old b"), ("secret.txt", "old secret")] {
+        place.write(&format!("project/{name}"), content);
+    }
+    let big = "line of a big file\n".repeat(1_000);
+    place.write("project/big.txt", &big);
+    let read = |id: &str| call(id, "Read", json!({ "file_path": format!("{id}.txt") }));
+    let server = script(
+        Form::Anthropic,
+        &[&[read("a"), read("b"), read("secret"), read("big"), read("none")], &[say("read")]],
+    );
+    let output = run(&place, &server, &["-p", "read them", "--session-id", ID]);
+    assert_eq!(text(&output.stdout), "read", "{}", text(&output.stderr));
+    place.write("project/a.txt", "new a\n\nGo on with the task where it was.");
+    place.write("project/secret.txt", "new secret");
+    std::fs::remove_file(place.project().join("b.txt")).expect("a file");
+    let denied = r#"{"permissions": {"deny": ["Read(secret.txt)"]}}"#;
+    place.write("home/.config/stockade/settings.json", denied);
+    let server = answers([words("THE SUMMARY")]);
+    let small = json!({ "model": { "contextWindow": 10_000 } }).to_string();
+    let arguments = ["-p", "/compact", "--resume", ID, "--settings", &small];
+    let output =
+        run(&place, &server, &[&arguments[..], &["--output-format", "stream-json"]].concat());
+    let all = frames(&output);
+    let told_person = all.iter().find(|it| it["subtype"] == "informational").expect("a word");
+    let words_of = told_person["content"].as_str().expect("words");
+    assert!(words_of.starts_with("read anew: a.txt; left out: big.txt: "), "{words_of}");
+    assert!(words_of.contains("secret.txt: Permission denied"), "{words_of}");
+    let server = answers([words("three")]);
+    run(&place, &server, &["-p", "and more", "--resume", ID]);
+    let last = told(&server, 0);
+    for there in
+        ["THE SUMMARY", "new a", "## big.txt", "## secret.txt", "## b.txt", "left out: Permission"]
+    {
+        assert!(last.contains(there), "{there}: {last}");
+    }
+    let anew = last.split("Files as they are now").nth(1).expect("files");
+    for gone in ["line of a big file", "new secret", "none.txt", "old a"] {
+        assert!(!anew.contains(gone), "{gone}: {anew}");
+    }
+}

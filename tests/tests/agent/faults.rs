@@ -347,10 +347,12 @@ fn names_that_are_paths_and_names_of_two_sessions_are_told_and_touch_nothing() {
     let place = Place::new("ag-names");
     begin(&place);
     let listed = || text(&place.output(["agent", "sessions", "list"]).stdout);
-    for path in ["../../x", "/etc/passwd", "..", ".", "a/b", "\u{202e}", ""] {
+    for path in ["../../x", "/etc/passwd", "..", ".", "a/b", "\u{202e}"] {
         let said = refused(&place, &["--resume", path]);
         assert!(said.contains("No conversation found with session ID"), "{path}: {said}");
     }
+    let said = refused(&place, &["--resume", ""]);
+    assert!(said.contains("name one with `--resume ID`"), "{said}");
     for path in ["../x", "/tmp/x", "..", "no-uuid", ""] {
         let said = refused(&place, &["--session-id", path]);
         assert!(said.contains("is not a UUID"), "{path}: {said}");

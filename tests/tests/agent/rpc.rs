@@ -184,8 +184,13 @@ fn sessions_are_listed_named_forked_closed_and_removed() {
     client.until(is_result);
     let messages = client.ask("session.getMessages", json!({ "id": copy })).to_string();
     assert!(messages.contains("blue words") && messages.contains("in the copy"), "{messages}");
+    assert_eq!(
+        client.ask("session.save", json!({ "id": copy }))["result"],
+        json!({ "saved": true })
+    );
     client.ask("session.destroy", json!({ "id": copy }));
     client.ask("session.destroy", named.clone());
+    assert_eq!(client.ask("session.save", named.clone())["error"]["code"], -32_602);
     client.ask("session.rename", json!({ "id": id, "name": "Blue" }));
     assert_eq!(client.ask("session.getMetadata", named.clone())["result"]["name"], "Blue");
     let by_name = client.ask("session.resume", json!({ "id": "Blue", "cwd": cwd }));

@@ -38,8 +38,9 @@ const LINES: &[(&str, usize)] = &[
     // Its long functions are cut into named ones, each of which costs the lines of a signature. Subscriptions and
     // who may approve are here, where a session goes on, and texts with definitions.
     ("gateway/monitor", 7_000),
-    // With the words of an agent's host, which it hears beside the agent, and how the agent stands on this machine.
-    ("gateway/src", 14_520),
+    // With the words of an agent's host, which it hears beside the agent, how the agent stands on this machine, and the choice
+    // of a session before anything starts.
+    ("gateway/src", 14_560),
     ("agent/web", 1_050),
 ];
 

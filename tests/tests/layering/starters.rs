@@ -23,6 +23,7 @@ const OTHERS: &[&str] = &[
     "gateway/hooks/src/http.rs",
     "gateway/hooks/src/process.rs",
     "gateway/hooks/src/reaper.rs",
+    "gateway/src/cli/agent/choose.rs",
     "gateway/src/cli/agent/stand.rs",
     "gateway/src/cli/agent.rs",
     "gateway/src/cli/doctor/agent.rs",

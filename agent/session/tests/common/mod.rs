@@ -1,0 +1,8 @@
+//! What tests of large logs have in common.
+
+/// Most memory that this process has had, in MiB (proc_pid_status(5)).
+pub fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
