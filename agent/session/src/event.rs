@@ -36,7 +36,7 @@ pub enum Kind {
     /// The session is a copy: `from` and the message `at` which it parts; or another one is a copy of it: `to`.
     #[serde(rename = "fork")]
     Fork,
-    /// A message in the role of the user takes the place of all before: `uuid`, `content`.
+    /// A message in the role of the user takes the place of all before: `uuid`, `content`; `files` were in use.
     #[serde(rename = "compaction.complete")]
     Compaction,
     /// Results of calls are lines now: `results`, an object of lines by the identity of the call.

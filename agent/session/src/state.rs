@@ -52,6 +52,8 @@ pub struct State {
     pub marks: Vec<Mark>,
     /// Bytes of the list of changes that the events tell of.
     pub seen: u64,
+    /// Inputs of Read for the files that were in use at the last compaction, the last one first.
+    pub files: Vec<Value>,
     /// Cost in US dollars.
     pub dollars: f64,
     /// Identity of the session from which this one is a copy.
@@ -76,6 +78,8 @@ impl State {
             Kind::User | Kind::Assistant | Kind::Compaction => {
                 if event.kind == Kind::Compaction {
                     self.messages.clear();
+                    let files = event.data.get("files").and_then(Value::as_array);
+                    self.files = files.cloned().unwrap_or_default();
                 }
                 let said = Said {
                     uuid: text("uuid").unwrap_or_else(|| event.id.clone()),

@@ -20,6 +20,8 @@ pub(crate) struct Before {
     pub(crate) lines: Vec<Value>,
     pub(crate) todos: Value,
     pub(crate) list: Value,
+    /// Files that were in use at the last compaction.
+    pub(crate) files: Vec<Value>,
     /// The permission mode, if it is one that allows no more than any other: the log is no reason to allow more.
     pub(crate) mode: Option<String>,
     /// They come from a projection, and are in no log yet.
@@ -110,6 +112,7 @@ pub(super) fn before_in(
         lines: lines(state),
         todos: state.todos.clone(),
         list: state.list.clone(),
+        files: state.files.clone(),
         mode: state.mode.clone().filter(|mode| NARROW.contains(&mode.as_str())),
         is_import: false,
         known,

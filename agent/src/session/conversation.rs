@@ -132,28 +132,7 @@ impl Conversation {
         self.door.begin_turn();
         emit(self.init());
         let mut blocks = message.unwrap_or_default();
-        if let Some(command) = rewind::command(&blocks) {
-            let end = match self.rewound(command).await {
-                Ok(text) => End::Finished { text, stop: Stop::EndTurn },
-                Err(reason) => End::Ended(reason),
-            };
-            return self.told((&end, 0), (begun, Usage::default(), 0), emit);
-        }
-        if context::is_command(&blocks) {
-            let end = End::Finished { text: self.context(), stop: Stop::EndTurn };
-            return self.told((&end, 0), (begun, Usage::default(), 0), emit);
-        }
-        if let Some(words) = compact::command(&blocks) {
-            let done = match self.messages.is_empty() {
-                true => Err("there is nothing to sum up yet".to_owned()),
-                false => self.compact(("manual", &words), interrupt, emit).await,
-            };
-            self.note_usage();
-            let text = "The conversation is summed up.".to_owned();
-            let end = match done {
-                Ok(()) => End::Finished { text, stop: Stop::EndTurn },
-                Err(reason) => End::Ended(reason),
-            };
+        if let Some(end) = self.commanded(&blocks, interrupt, emit).await {
             return self.told((&end, 0), (begun, Usage::default(), 0), emit);
         }
         let text = text_of(&blocks);
@@ -195,6 +174,32 @@ impl Conversation {
             let _ = self.door.event("StopFailure", class, more).await;
         }
         self.told((&end, asked), (begun, usage, api), emit)
+    }
+
+    /// Does what a message commands, such as `/compact`; none for a message that is no command.
+    async fn commanded(
+        &mut self,
+        blocks: &[Block],
+        interrupt: &Interrupt,
+        emit: &mut (dyn FnMut(Value) + Send),
+    ) -> Option<End> {
+        let done = if let Some(command) = rewind::command(blocks) {
+            self.rewound(command).await
+        } else if context::is_command(blocks) {
+            Ok(self.context())
+        } else {
+            let words = compact::command(blocks)?;
+            let done = match self.messages.is_empty() {
+                true => Err("there is nothing to sum up yet".to_owned()),
+                false => self.compact(("manual", &words), interrupt, emit).await,
+            };
+            self.note_usage();
+            done.map(|()| "The conversation is summed up.".to_owned())
+        };
+        Some(match done {
+            Ok(text) => End::Finished { text, stop: Stop::EndTurn },
+            Err(reason) => End::Ended(reason),
+        })
     }
 
     /// Records the usage since the last record.

@@ -23,6 +23,8 @@ use crate::flags::Flags;
 pub(crate) const EVENT: &str = "stockade_event";
 /// Member of an answer: lines that were stored, for a host that keeps a copy.
 pub(crate) const MIRROR: &str = "stockade_mirror";
+/// Member of the line of a summary: the files that were in use.
+pub(crate) const FILES: &str = "stockade_files";
 /// Member of a line that is a question.
 pub(crate) const ASK: &str = "stockade_ask";
 
@@ -366,7 +368,11 @@ fn message(line: &Value) -> Option<(Kind, Value)> {
         true => Kind::Compaction,
         false => kind,
     };
-    Some((kind, json!({ "uuid": line.get("uuid")?, "content": content })))
+    let mut data = json!({ "uuid": line.get("uuid")?, "content": content });
+    if let (Some(files), Some(data)) = (line.get(FILES), data.as_object_mut()) {
+        data.insert("files".into(), files.clone());
+    }
+    Some((kind, data))
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ impl Conversation {
         let lists = (session.todos(), session.task_list());
         let anew = self.read_anew(interrupt).await;
         let text = compact::message(&summary, &self.messages, (&lists.0, &lists.1), &anew.shown());
-        self.transcript.summed_up(&text);
+        self.transcript.summed_up(&text, &self.files);
         self.messages = vec![Message::user(text)];
         let before = self.room.tokens;
         self.room = Room { tokens: 0, from: SMALL, failures: 0, ..self.room };

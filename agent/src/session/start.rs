@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stockade_door::{Door, Gateway, Host, Note, Session, Setup, Tool, server_tools, tools};
-use stockade_model::Endpoint;
+use stockade_model::{Endpoint, Message};
 use stockade_sdk::{Frames, identity};
 
 use super::before::{Before, before};
@@ -197,7 +197,13 @@ impl Plan {
             bail!(hindrance);
         }
         let agent = self.agent(host.as_ref())?;
-        let Begun { settings, endpoint, texts, before, resumed, is_new, plugins, .. } = self.begun;
+        let begun = &mut self.begun;
+        let (before, plugins) =
+            (std::mem::take(&mut begun.before), std::mem::take(&mut begun.plugins));
+        let (endpoint, resumed, is_new) =
+            (begun.endpoint.take(), begun.resumed.take(), begun.is_new);
+        let (settings, texts) =
+            (std::mem::take(&mut begun.settings), std::mem::take(&mut begun.texts));
         let mut endpoint = endpoint.context("no model is set up")?;
         if let Some(model) = agent.model.as_ref().filter(|_| self.flags.model.is_none()) {
             endpoint = endpoint.asking(model);
@@ -223,17 +229,10 @@ impl Plan {
         };
         let mut transcript = Transcript::new(&self.cwd, &self.session, keeper);
         transcript = transcript.with_mirror(Arc::clone(&host));
-        let mut messages = Vec::new();
+        let (mut messages, mut files) = (Vec::new(), Vec::new());
         if resumed.is_some() {
-            let until = self.flags.resume_session_at.as_deref();
-            let kept = match self.flags.continue_pending {
-                true => kept_pending(&before.lines, until)?,
-                false => kept(&before.lines, until)?,
-            };
-            // A copy of a log is made by the keeper.
-            transcript.go_on(&kept, is_new && before.is_import);
-            messages = kept.messages;
-            self.session.restore(before.todos, &before.list);
+            let copied = is_new && before.is_import;
+            (messages, files) = self.session_before(before, (&mut transcript, copied))?;
         }
         let source = match (resumed.is_some(), is_new) {
             (false, _) => "startup",
@@ -253,8 +252,24 @@ impl Plan {
             (frames, servers, failed),
             (source, instructions, settings.get("autoCompactEnabled") != Some(&Value::Bool(false))),
         );
-        conversation.plugins = plugins;
+        (conversation.plugins, conversation.files) = (plugins, files);
         Ok(conversation)
+    }
+
+    /// Takes up what the session held before. A copy of a log is made by the keeper.
+    fn session_before(
+        &self,
+        before: Before,
+        (transcript, copied): (&mut Transcript, bool),
+    ) -> anyhow::Result<(Vec<Message>, Vec<Value>)> {
+        let until = self.flags.resume_session_at.as_deref();
+        let kept = match self.flags.continue_pending {
+            true => kept_pending(&before.lines, until)?,
+            false => kept(&before.lines, until)?,
+        };
+        transcript.go_on(&kept, copied);
+        self.session.restore(before.todos, &before.list);
+        Ok((kept.messages, before.files))
     }
 
     /// Makes the session the agent that `--agent` names, and returns that; without the option, one that changes nothing.

@@ -10,7 +10,7 @@ use stockade_door::{Host, Note, Session};
 use stockade_model::{Block, Ledger, Message, Outcome, Role, Spent, Usage};
 use stockade_sdk::{LEVEL, from_wire, identity, to_wire};
 
-use super::record::{ASK, EVENT, MIRROR};
+use super::record::{ASK, EVENT, FILES, MIRROR};
 use crate::keep::{Keeper, Refused};
 
 /// Most bytes of lines in one frame for a mirror: the packages end a session over a frame of 1 MiB.
@@ -260,11 +260,11 @@ impl Transcript {
         self.told = now;
     }
 
-    /// Puts a message in the place of all before.
-    pub(crate) fn summed_up(&mut self, text: &str) {
+    /// Puts a message in the place of all before; `files` were in use.
+    pub(crate) fn summed_up(&mut self, text: &str, files: &[Value]) {
         self.parent = None;
         let line = self.line(Role::User, json!(text));
-        let summary = json!({ "isCompactSummary": true });
+        let summary = json!({ "isCompactSummary": true, FILES: files });
         let whole = [line, summary].into_iter().filter_map(|it| it.as_object().cloned()).flatten();
         self.said(&whole.collect());
     }

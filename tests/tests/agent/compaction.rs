@@ -159,4 +159,11 @@ fn files_that_were_used_are_read_anew_by_the_rules_of_now() {
     for gone in ["line of a big file", "new secret", "none.txt", "old a"] {
         assert!(!anew.contains(gone), "{gone}: {anew}");
     }
+    // The next compaction knows these files from the log.
+    place.write("project/a.txt", "newest a");
+    run(&place, &answers([words("NEXT SUMMARY")]), &arguments);
+    let server = answers([words("four")]);
+    run(&place, &server, &["-p", "and more", "--resume", ID]);
+    let last = told(&server, 0);
+    assert!(last.contains("NEXT SUMMARY") && last.contains("newest a"), "{last}");
 }
