@@ -205,9 +205,12 @@ pub struct LogPlaces {
 
 impl LogPlaces {
     /// Returns the places of the log in `directory` when only that was named: its state is a folder of
-    /// `default_state` named after the real path, so that two logs never share a state.
+    /// `default_state` named after the real path, so that two logs never share a state. The machine's log has its own.
     pub fn of(directory: &Path, default_state: &Path) -> LogPlaces {
         let real = nearest(directory);
+        if real == Path::new(SYSTEM_LOG) {
+            return LogPlaces { directory: directory.to_owned(), state: SYSTEM_LOG_STATE.into() };
+        }
         let digest = hex(&Sha256::digest(real.as_os_str().as_encoded_bytes()));
         let name = digest.get(..16).unwrap_or(&digest);
         LogPlaces { directory: directory.to_owned(), state: default_state.join("logs").join(name) }

@@ -34,7 +34,7 @@ pub(super) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
         list.iter().filter(|it| !holds(it)).map(|it| of(it, "promise")).collect();
     let failure = (!broken.is_empty() || list.is_empty()).then(|| {
         let message = format!("the system service is not secure: {}", broken.join("; "));
-        let help = "`sudo stockade install --system` repairs it; the lines marked `fails` name the attacks that succeeded";
+        let help = "`sudo stockade install --system` repairs it, with a policy that says `\"requireGateway\": true`; the lines marked `fails` name the attacks that succeeded";
         Failure::new(Code::GatewayUnreachable, message, help)
     });
     let text = match options.common.json {
