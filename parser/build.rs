@@ -43,6 +43,7 @@ const STORED: &[(&str, &str)] = &[
     ("toolchains", "paths/"),
     ("trees", "paths/"),
     ("tried", "paths/"),
+    ("zsh", "commands/"),
 ];
 
 /// A range of a table's text; what is stored has no places.

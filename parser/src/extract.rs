@@ -28,6 +28,7 @@ use crate::marks::Request;
 use crate::program::Rows;
 use crate::tree::HowRead;
 use crate::word::build::{BraceBudget, Building};
+use crate::zsh::{Difference, difference};
 use crate::{
     Assignment, Bytes, CommandTree, Draft, Effect, Limits, Locality, Notice, Opaque, Position,
     Programs, Reason, Redirect, Shared, SimpleCommand, Span, StartState, Stdin, Target, Unread,
@@ -365,6 +366,7 @@ pub(crate) fn extract(
         position: Position::Top,
     };
     walk.start_state();
+    walk.other_shell(source);
     walk.hidden_bytes(&text);
     walk.begin(text, reading, None, None, 0, false);
     walk.walk();
@@ -388,6 +390,15 @@ impl Walk<'_> {
         if start.version < (3, 2) || start.version > (5, 3) {
             let detail = format!("bash {}.{} is not modelled", start.version.0, start.version.1);
             self.doubt(Reason::Version, whole, detail, String::new());
+        }
+    }
+
+    /// Makes what zsh may read differently opaque, where it runs the text.
+    fn other_shell(&mut self, source: &[u8]) {
+        if let Some(Difference { span, detail }) =
+            self.start.zsh.and_then(|zsh| difference(source, zsh))
+        {
+            self.doubt(Reason::Zsh, span, detail, String::new());
         }
     }
 

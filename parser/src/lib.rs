@@ -32,6 +32,7 @@ mod thin;
 mod tree;
 mod witness;
 mod word;
+mod zsh;
 
 pub use limits::Limits;
 pub use program::{Programs, TableError, versions_of};
@@ -46,6 +47,7 @@ pub use tree::{
 };
 pub use witness::{Absence, Node, NodeKind, Witness};
 pub use word::{Count, Glob, Word, WordClass, Words};
+pub use zsh::Zsh;
 
 /// Reads `source` as bash started in state `start` would, with what `programs` says about programs.
 ///

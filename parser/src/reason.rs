@@ -37,6 +37,8 @@ reasons! {
         "write it so that all versions of bash agree, such as `$(cmd)` for `${ cmd; }`",
     Dialect "dialect" "sh and bash read this differently."
         "name bash instead of sh, or write it without this",
+    Zsh "zsh" "zsh runs this, and may read it differently from bash."
+        "write plain words and single quotes, without expansions, or have bash run it: `bash -c 'text'`",
     ArithOrSubshell "arith-or-subshell" "this can be read as arithmetic or as a subshell."
         "put a blank between the parentheses of subshells: `( (cmd) )`",
     ArithName "arith-name" "a name in arithmetic is evaluated again, and its value is not known."

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct StartState {
     /// Version of bash, major and minor.
     pub version: (u32, u32),
+    /// The zsh that runs the text in place of bash, if one does. What both do not read alike makes the tree opaque.
+    pub zsh: Option<crate::Zsh>,
     /// The text is read by `bash --noprofile --norc -c`, not in POSIX mode, without aliases and history.
     pub plain_options: bool,
     /// No variable that changes how bash reads a text is in the environment, and `HOME` begins with `/`
@@ -33,6 +35,7 @@ impl Default for StartState {
     fn default() -> StartState {
         StartState {
             version: (5, 2),
+            zsh: None,
             plain_options: true,
             clean_environment: true,
             utf8_or_c: true,

@@ -40,6 +40,8 @@ pub enum Table {
     Trees,
     /// `paths/tried.jsonc`
     Tried,
+    /// `commands/zsh.jsonc`
+    Zsh,
 }
 
 macro_rules! stored {
@@ -77,6 +79,7 @@ fn text(table: Table) -> &'static str {
         Table::Toolchains => stored!("toolchains"),
         Table::Trees => stored!("trees"),
         Table::Tried => stored!("tried"),
+        Table::Zsh => stored!("zsh"),
     }
 }
 
@@ -125,6 +128,7 @@ mod tests {
             (Table::Toolchains, include_str!("../../policies/paths/toolchains.jsonc")),
             (Table::Trees, include_str!("../../policies/paths/trees.jsonc")),
             (Table::Tried, include_str!("../../policies/paths/tried.jsonc")),
+            (Table::Zsh, include_str!("../../policies/commands/zsh.jsonc")),
         ] {
             let read = read(text.as_bytes(), Dialect::Commented).unwrap();
             assert_eq!(table(name), Some(without_places(read)), "{name:?}");

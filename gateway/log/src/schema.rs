@@ -98,6 +98,7 @@ const REQUEST: Type = Object(&[
     Field("cwd", Bytes, M),
     Field("project", Bytes, M),
     Field("home", Bytes, M),
+    Field("shell", Bytes, O),
     Field("env_names", List(&Text), M),
     Field(
         "stdin",

@@ -184,6 +184,9 @@ fn request(request: &Request, redactor: &Redactor) -> Result<Map<String, Value>,
     put("cwd", Text::from(request.cwd.as_path()).stored());
     put("project", Text::from(request.project.as_path()).stored());
     put("home", Text::from(request.home.as_path()).stored());
+    if let Some(shell) = &request.shell {
+        put("shell", Text::from(shell.as_path()).stored());
+    }
     let mut names = request.env_names.clone();
     names.sort();
     put("env_names", names.into());

@@ -123,6 +123,7 @@ pub async fn decision(
             cwd: scene.place.cwd.clone(),
             project: scene.place.project.clone(),
             home: scene.place.home.clone(),
+            shell: judged.tree.as_ref().and(scene.shell.zsh.map(|_| scene.shell.path.clone())),
             env_names: scene.environment.set.clone(),
             stdin: match circumstances.stdin {
                 true => Stdin { kind: "pipe", bytes: None, digest: None },

@@ -52,7 +52,7 @@ use stockade_scene::protections::{REQUIRED, is_available};
 use stockade_scene::regions::Regions;
 use stockade_scene::request::Command;
 use stockade_scene::scene::Scene;
-use stockade_scene::shell::{self, Shell};
+use stockade_scene::shell::{self, Shell, zsh};
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::types::CommandRequest;
 
@@ -356,11 +356,12 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     if ground.temporary.is_none() {
         without_regions(&ground.around, &mut variables);
     }
+    let shell = ground.around.shell;
+    let (told, start_variable) = shell.told(&ground.command.text, ground.start_file);
     let (path, argv): (PathBuf, Vec<OsString>) = match &ground.command.words {
         None => {
-            let fixed = ["bash", "--noprofile", "--norc", "-c"].map(OsString::from);
-            let text = OsString::from(&ground.command.text);
-            (ground.around.shell.path.clone(), fixed.into_iter().chain([text]).collect())
+            variables.retain(|name, _| shell.zsh.is_none() || !zsh::is_withheld(name));
+            (shell.path.clone(), told)
         }
         Some(words) => {
             let name = words.first().map(String::as_str).unwrap_or_default();
@@ -379,8 +380,8 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     if has_proxy(ground) {
         variables.extend(environment::of_proxy(net::HTTP_PORT, net::SOCKS_PORT)?);
     }
-    if let Some(start_file) = ground.start_file {
-        variables.insert("BASH_ENV".into(), start_file.to_string_lossy().into_owned());
+    if let Some(start) = start_variable {
+        variables.insert("BASH_ENV".into(), start.to_string_lossy().into_owned());
     }
     let environment = variables.into_iter().map(|(name, it)| (name.into(), it.into())).collect();
     Ok(Program { path, argv, environment, cwd: ground.around.place.cwd.clone() })

@@ -164,6 +164,7 @@ impl Scene {
         let home = self.place.home.to_string_lossy().into_owned().into_bytes();
         StartState {
             version: self.shell.version,
+            zsh: self.shell.zsh,
             plain_options: true,
             clean_environment: true,
             utf8_or_c: self.environment.is_utf8_or_c(),

@@ -1,11 +1,16 @@
 //! Finds the shell that runs command texts, and its version; and the program that literal words name.
 
+pub mod zsh;
+
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::facts::Place;
+use stockade_base::quoted::quoted;
+use stockade_parser::{StartState, Zsh};
 use stockade_wire::errors::{Code, Failure};
 
 /// The shell that runs command texts.
@@ -13,9 +18,32 @@ use stockade_wire::errors::{Code, Failure};
 pub struct Shell {
     /// Its executable.
     pub path: PathBuf,
-    /// Major and minor version.
+    /// Version of a bash, major and minor; of the one that is modelled best where zsh runs texts.
     pub version: (u32, u32),
+    /// The zsh that it is, if it is one.
+    pub zsh: Option<Zsh>,
 }
+
+impl Shell {
+    /// Returns the arguments with which it runs `text`, and the variable that makes it read `start` first: bash has one,
+    /// zsh without start files is told in the text.
+    pub fn told(&self, text: &str, start: Option<&Path>) -> (Vec<OsString>, Option<OsString>) {
+        let start = start.map(|path| path.as_os_str().to_owned());
+        let (words, text) = match (&self.zsh, &start) {
+            (Some(_), Some(start)) => (
+                zsh::WORDS,
+                format!(". {}\n{text}", quoted(&[start.to_string_lossy().into_owned()])),
+            ),
+            (Some(_), None) => (zsh::WORDS, text.to_owned()),
+            (None, _) => (BASH, text.to_owned()),
+        };
+        let words = words.iter().map(|word| OsString::from(*word)).chain([text.into()]).collect();
+        (words, start.filter(|_| self.zsh.is_none()))
+    }
+}
+
+/// How bash is started, in front of a text.
+const BASH: &[&str] = &["bash", "--noprofile", "--norc", "-c"];
 
 /// Finds the shell: the one of the settings, else bash at its usual places, else the first on `search` that
 /// lies outside the project and is not writable by others.
@@ -37,10 +65,14 @@ pub fn find(
         })?,
     };
     match version(&path, state) {
-        Some(version) => Ok(Shell { path, version }),
+        Some(Version::Bash(version)) => Ok(Shell { path, version, zsh: None }),
+        Some(Version::Zsh(found)) => {
+            let zsh = Some(found.zsh(search));
+            Ok(Shell { path, version: StartState::default().version, zsh })
+        }
         None => {
-            let message = format!("`{}` does not report a version of bash", path.display());
-            Err(Failure::new(Code::ShellMissing, message, "set `shell` to the path of bash"))
+            let message = format!("`{}` does not report a version of bash or zsh", path.display());
+            Err(Failure::new(Code::ShellMissing, message, "set `shell` to the path of bash or zsh"))
         }
     }
 }
@@ -75,8 +107,32 @@ pub fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the version of the bash at `path`: kept in the state for this very file, else read from it.
-fn version(path: &Path, state: &Path) -> Option<(u32, u32)> {
+/// Kind and version of a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Version {
+    Bash((u32, u32)),
+    Zsh(zsh::Found),
+}
+
+impl Version {
+    /// Reads what [`Version::text`] wrote.
+    fn of(text: &str) -> Option<Version> {
+        match text.strip_prefix("zsh ") {
+            Some(rest) => zsh::Found::of(rest).map(Version::Zsh),
+            None => number(text).map(Version::Bash),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Version::Bash(version) => format!("{}.{}", version.0, version.1),
+            Version::Zsh(found) => format!("zsh {}", found.text()),
+        }
+    }
+}
+
+/// Returns the version of the shell at `path`: kept in the state for this very file, else read from it.
+fn version(path: &Path, state: &Path) -> Option<Version> {
     let found = path.metadata().ok()?;
     let key = format!(
         "{} {} {} {} {}.{}",
@@ -89,7 +145,7 @@ fn version(path: &Path, state: &Path) -> Option<(u32, u32)> {
     );
     let kept = state.join("shell");
     let text = fs::read_to_string(&kept).unwrap_or_default();
-    if let Some(version) = text.strip_prefix(&key).and_then(|rest| number(rest.trim())) {
+    if let Some(version) = text.strip_prefix(&key).and_then(|rest| Version::of(rest.trim())) {
         return Some(version);
     }
     let version = version_inside(path)?;
@@ -98,7 +154,7 @@ fn version(path: &Path, state: &Path) -> Option<(u32, u32)> {
     let mut options = fs::OpenOptions::new();
     let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&new);
     if let Ok(mut file) = opened {
-        let written = writeln!(file, "{key} {}.{}", version.0, version.1);
+        let written = writeln!(file, "{key} {}", version.text());
         if written.is_err() || fs::rename(&new, &kept).is_err() {
             let _ = fs::remove_file(&new); // a left-over name is written again next time
         }
@@ -106,17 +162,22 @@ fn version(path: &Path, state: &Path) -> Option<(u32, u32)> {
     Some(version)
 }
 
-/// Returns the version that a bash carries in its text, as what(1) shows it. Nothing is run for it.
-fn version_inside(path: &Path) -> Option<(u32, u32)> {
-    const MARK: &[u8] = b"@(#)Bash version ";
+/// Returns the version that a shell carries in its bytes: a bash as what(1) shows it. Nothing is run for it.
+fn version_inside(path: &Path) -> Option<Version> {
     let mut bytes = Vec::new();
     fs::File::open(path).ok()?.take(MAX_SHELL_BYTES).read_to_end(&mut bytes).ok()?;
-    let first = *MARK.first()?;
-    let starts = bytes.iter().enumerate().filter(|(_, byte)| **byte == first);
-    let found = starts.map(|(at, _)| bytes.get(at..).unwrap_or_default());
-    let text = found.filter_map(|rest| rest.strip_prefix(MARK)).next()?;
-    let text = text.get(..16).unwrap_or(text);
-    number(&String::from_utf8_lossy(text))
+    let first = |text: &[u8]| number(&String::from_utf8_lossy(text.get(..16).unwrap_or(text)));
+    match behind(&bytes, b"@(#)Bash version ").next().and_then(first) {
+        Some(version) => Some(Version::Bash(version)),
+        None => zsh::inside(&bytes).map(Version::Zsh),
+    }
+}
+
+/// Returns what stands behind each `mark`.
+fn behind<'a>(bytes: &'a [u8], mark: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let starts = bytes.iter().enumerate().filter(move |(_, byte)| mark.first() == Some(byte));
+    let rest = starts.filter_map(|(at, _)| bytes.get(at..));
+    rest.filter_map(move |rest| rest.strip_prefix(mark))
 }
 
 /// Largest shell that is read for its version, in bytes.

@@ -285,6 +285,7 @@ fn is_parse_matter(reason: Reason) -> bool {
             Reason::Syntax
                 | Reason::Version
                 | Reason::Dialect
+                | Reason::Zsh
                 | Reason::ArithOrSubshell
                 | Reason::ControlByte
                 | Reason::HiddenText

@@ -1,7 +1,7 @@
 //! Each reason for which a text is opaque, with a text that has it: what, where, and what to write instead.
 
 use stockade_parser::{
-    Absence, Limits, Node, NodeKind, Programs, Reason, StartState, Witness, explain, parse,
+    Absence, Limits, Node, NodeKind, Programs, Reason, StartState, Witness, Zsh, explain, parse,
 };
 
 /// Reasons of words alone: they make no text opaque.
@@ -10,10 +10,11 @@ const OF_WORDS: [Reason; 4] =
 
 /// A text for each reason that reading it alone gives.
 fn texts() -> Vec<(&'static str, Vec<u8>)> {
-    let plain: [(&str, &[u8]); 25] = [
+    let plain: [(&str, &[u8]); 26] = [
         ("syntax", b"a )"),
         ("version", b"echo ${ a; }"),
         ("dialect", b"sh -c 'a <<< b'"),
+        ("zsh", b"echo *"),
         ("arith-name", b"echo $((x))"),
         ("subscript", b"echo ${a[x]}"),
         ("dynamic-name", b"$x"),
@@ -51,7 +52,9 @@ fn read(text: &[u8], code: &str) -> stockade_parser::CommandTree {
     if code == "limit-work" {
         limits.steps_per_byte = 0;
     }
-    parse(text, &StartState::default(), Programs::builtin(), &limits).confirm(&[])
+    let zsh = Zsh { version: (5, 9), clean_start: true };
+    let start = StartState { zsh: Some(zsh).filter(|_| code == "zsh"), ..StartState::default() };
+    parse(text, &start, Programs::builtin(), &limits).confirm(&[])
 }
 
 /// What each answer of the witness to `a` gives.

@@ -163,6 +163,9 @@ fn surroundings(context: &Context<'_>) -> Vec<String> {
     }];
     if context.tool == "Bash" {
         found.push(format!("sandbox: {}", confinement(context)));
+        if let Some(shell) = &context.rules.settings().shell {
+            found.push(format!("shell: {}", shell.display()));
+        }
     }
     if let Some(hook) = &context.facts.hook {
         let said = match hook.verdict {

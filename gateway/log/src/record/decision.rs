@@ -63,6 +63,8 @@ pub struct Request {
     pub cwd: PathBuf,
     pub project: PathBuf,
     pub home: PathBuf,
+    /// The shell that runs the command; none for bash.
+    pub shell: Option<PathBuf>,
     /// Names of variables that request or settings set; never a value.
     pub env_names: Vec<String>,
     pub stdin: Stdin,

@@ -58,6 +58,7 @@ pub fn plain_decision(command: &str) -> Decision {
             cwd: "/home/u/p".into(),
             project: "/home/u/p".into(),
             home: "/home/u".into(),
+            shell: None,
             env_names: vec!["LANG".into()],
             stdin: Stdin::NONE,
             timeout_ms: 120_000,

@@ -61,6 +61,7 @@ pub async fn record(
             cwd: failed.cwd.clone(),
             project: failed.cwd,
             home: failed.home,
+            shell: None,
             env_names: Vec::new(),
             stdin: Stdin::NONE,
             timeout_ms: failed.timeout_ms,

@@ -1,0 +1,67 @@
+//! Texts that zsh and bash read alike: a small part of both languages, and nothing else.
+//!
+//! The reader here is its own. It knows bytes and no grammar of bash, so that a mistake in one is not one in the other.
+//! What it does not know is told with the construct; the text is unknown then.
+
+use std::sync::LazyLock;
+
+use crate::Span;
+use crate::json::view::{Members, View};
+use crate::tables::{Table, view};
+
+mod builtins;
+mod lines;
+
+/// The zsh that is to run a text, with `-f` and no other option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zsh {
+    /// Major and minor version.
+    pub version: (u32, u32),
+    /// The file that it reads nevertheless defines nothing.
+    pub clean_start: bool,
+}
+
+/// Why zsh may do something else with a text than bash.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub span: Span,
+    pub detail: String,
+}
+
+/// Returns the first part of `text` that `zsh` may read differently from bash; none for a text that means the same.
+pub(crate) fn difference(text: &[u8], zsh: Zsh) -> Option<Difference> {
+    let whole = |detail: String| Some(Difference { span: Span::new(0, text.len()), detail });
+    let Some(table) = TABLE.as_ref() else {
+        return whole("the table about zsh is not readable".to_owned());
+    };
+    let (major, minor) = zsh.version;
+    if zsh.version < table.first || zsh.version > table.last {
+        return whole(format!("zsh {major}.{minor} is not modelled"));
+    }
+    if !zsh.clean_start {
+        return whole("the file that zsh always reads defines something".to_owned());
+    }
+    lines::read(text).and_then(|pipelines| builtins::check(&pipelines, table)).err()
+}
+
+/// What the table says.
+struct Known {
+    first: (u32, u32),
+    last: (u32, u32),
+    names: Vec<&'static str>,
+    same: Members<'static>,
+}
+
+static TABLE: LazyLock<Option<Known>> = LazyLock::new(|| {
+    let table = view(Table::Zsh).members()?;
+    let versions = table.get("versions").and_then(View::texts)?;
+    let (first, last) = (number(versions.first()?)?, number(versions.last()?)?);
+    let names = table.get("names").and_then(View::texts)?;
+    let same = table.get("same").and_then(View::members)?;
+    Some(Known { first, last, names, same })
+});
+
+fn number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
