@@ -8,7 +8,8 @@ use super::{read, sources_in, tests_by_name};
 /// Folder, and the most lines that it may hold without tests, comments and blank lines. A limit goes down when
 /// code goes away.
 const LINES: &[(&str, usize)] = &[
-    ("parser/src", 15_000),
+    // With the reader of texts that zsh runs.
+    ("parser/src", 15_100),
     ("parser/witness", 400),
     ("policy/src", 7_060),
     ("policy/propose", 120),
@@ -24,7 +25,8 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/egress", 2_700),
     // With the aliases and functions of a person, which are put into texts before these are judged, and who has to approve;
     // with what settings of a host may tighten, and the hooks of plugins.
-    ("gateway/scene", 4_240),
+    // And zsh.
+    ("gateway/scene", 4_330),
     ("gateway/review", 1_100),
     ("gateway/system", 1_360),
     ("gateway/tasks", 900),
