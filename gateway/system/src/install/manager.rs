@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::units::{SCRIPT, SERVICES, SOCKETS};
+use crate::RECORDER_SOCKET;
 
 /// The manager that starts the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,10 @@ pub fn stop(manager: Manager) -> Result<(), String> {
     match manager {
         Manager::Systemd => {
             run("systemctl", &["disable", "--now", SOCKETS[0], SOCKETS[1]])?;
-            run("systemctl", &["stop", SERVICES[0], SERVICES[1]])
+            run("systemctl", &["stop", SERVICES[0], SERVICES[1]])?;
+            // systemd made this folder for the sockets, and leaves it.
+            let _ = Path::new(RECORDER_SOCKET).parent().map(std::fs::remove_dir);
+            Ok(())
         }
         Manager::Script if Path::new("/").join(SCRIPT).exists() => {
             run(&format!("/{SCRIPT}"), &["stop"])

@@ -32,6 +32,7 @@ Description=Socket of the stockade gateway
 ListenStream=/run/stockade/gateway.sock
 SocketMode=0666
 DirectoryMode=0755
+RemoveOnStop=yes
 Backlog=512
 
 [Install]
@@ -48,6 +49,7 @@ SocketUser=root
 SocketGroup=root
 SocketMode=0600
 DirectoryMode=0755
+RemoveOnStop=yes
 
 [Install]
 WantedBy=sockets.target
