@@ -48,11 +48,11 @@ const NAMED: [&str; 11] = [
 /// How parts begin that say which servers a plugin has.
 const SERVERS: [&str; 2] = ["`.mcp.json`", "`mcpServers`"];
 
+/// Plugins by name and directory.
+type Plugins = Vec<(String, PathBuf)>;
+
 /// Returns the plugins of a session with their names, and one line for each that is not loaded whole.
-pub(crate) fn read(
-    flags: &Flags,
-    cwd: &Path,
-) -> anyhow::Result<(Vec<(String, PathBuf)>, Vec<String>)> {
+pub(crate) fn read(flags: &Flags, cwd: &Path) -> anyhow::Result<(Plugins, Vec<String>)> {
     let (mut found, mut told) = (Vec::new(), Vec::new());
     let all = flags.plugin_dir.iter().map(|it| (it, true));
     for (directory, servers) in all.chain(flags.plugin_dir_no_mcp.iter().map(|it| (it, false))) {

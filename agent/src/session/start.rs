@@ -197,13 +197,7 @@ impl Plan {
             bail!(hindrance);
         }
         let agent = self.agent(host.as_ref())?;
-        let begun = &mut self.begun;
-        let (before, plugins) =
-            (std::mem::take(&mut begun.before), std::mem::take(&mut begun.plugins));
-        let (endpoint, resumed, is_new) =
-            (begun.endpoint.take(), begun.resumed.take(), begun.is_new);
-        let (settings, texts) =
-            (std::mem::take(&mut begun.settings), std::mem::take(&mut begun.texts));
+        let Begun { settings, endpoint, texts, before, resumed, is_new, plugins, .. } = self.begun;
         let mut endpoint = endpoint.context("no model is set up")?;
         if let Some(model) = agent.model.as_ref().filter(|_| self.flags.model.is_none()) {
             endpoint = endpoint.asking(model);
@@ -232,7 +226,8 @@ impl Plan {
         let (mut messages, mut files) = (Vec::new(), Vec::new());
         if resumed.is_some() {
             let copied = is_new && before.is_import;
-            (messages, files) = self.session_before(before, (&mut transcript, copied))?;
+            let state = (&self.flags, self.session.as_ref());
+            (messages, files) = taken_up(state, before, (&mut transcript, copied))?;
         }
         let source = match (resumed.is_some(), is_new) {
             (false, _) => "startup",
@@ -254,22 +249,6 @@ impl Plan {
         );
         (conversation.plugins, conversation.files) = (plugins, files);
         Ok(conversation)
-    }
-
-    /// Takes up what the session held before. A copy of a log is made by the keeper.
-    fn session_before(
-        &self,
-        before: Before,
-        (transcript, copied): (&mut Transcript, bool),
-    ) -> anyhow::Result<(Vec<Message>, Vec<Value>)> {
-        let until = self.flags.resume_session_at.as_deref();
-        let kept = match self.flags.continue_pending {
-            true => kept_pending(&before.lines, until)?,
-            false => kept(&before.lines, until)?,
-        };
-        transcript.go_on(&kept, copied);
-        self.session.restore(before.todos, &before.list);
-        Ok((kept.messages, before.files))
     }
 
     /// Makes the session the agent that `--agent` names, and returns that; without the option, one that changes nothing.
@@ -296,6 +275,22 @@ impl Plan {
         }
         Ok(agent)
     }
+}
+
+/// Takes up what a session held before. A copy of a log is made by the keeper.
+fn taken_up(
+    (flags, session): (&Flags, &Session),
+    before: Before,
+    (transcript, copied): (&mut Transcript, bool),
+) -> anyhow::Result<(Vec<Message>, Vec<Value>)> {
+    let until = flags.resume_session_at.as_deref();
+    let kept = match flags.continue_pending {
+        true => kept_pending(&before.lines, until)?,
+        false => kept(&before.lines, until)?,
+    };
+    transcript.go_on(&kept, copied);
+    session.restore(before.todos, &before.list);
+    Ok((kept.messages, before.files))
 }
 
 /// Checks `--project-config-root`: settings of directories above the working directory tighten a session as they are; those
