@@ -199,8 +199,7 @@ impl Reader<'_> {
 
     fn word(&mut self) -> Result<Word, Difference> {
         let (mut value, mut is_operand, mut plain) = (Vec::new(), false, true);
-        loop {
-            let Some(byte) = self.peek() else { break };
+        while let Some(byte) = self.peek() {
             self.at += 1;
             match byte {
                 b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b'<' | b'>' => {
