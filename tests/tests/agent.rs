@@ -26,6 +26,8 @@ mod flags;
 mod hooks;
 #[path = "agent/host.rs"]
 mod host;
+#[path = "agent/leftovers.rs"]
+mod leftovers;
 #[path = "agent/proxy.rs"]
 mod proxy;
 #[path = "agent/resume.rs"]

@@ -109,6 +109,7 @@ pub fn tightening(text: &str) -> Result<(String, Vec<String>), Failure> {
     };
     let mut left_out = Vec::new();
     let kept = group(members, "", &mut left_out).map_err(refuse)?;
+    left_out.sort();
     Ok((Value::Object(kept).to_string(), left_out))
 }
 
