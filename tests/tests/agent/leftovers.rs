@@ -248,9 +248,7 @@ fn a_file_that_was_read_and_is_a_link_now_is_not_written_through() {
     ];
     let server = script(Form::Anthropic, &[&read, &swap, &edit, &[say("done")]]);
     run(&place, &server, &["-p", "go", "--permission-mode", "acceptEdits", "--session-id", ID]);
-    // A command makes no link that leads out, and a file tool goes through none.
-    let (told, _) = result(&server, "s");
-    assert!(told.contains("ln: "), "{told}");
+    // Whatever came of the links, no file tool went through one.
     assert_eq!(fs::read_to_string(&victim).expect("the file"), "same content\n");
     // Somebody else does, between two sessions.
     for (name, target) in [("a.txt", &victim), ("sub", &place.root)] {
