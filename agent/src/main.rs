@@ -9,6 +9,7 @@ mod editor;
 mod flags;
 mod hosted;
 mod keep;
+mod logging;
 mod memory;
 mod models;
 mod notes;
@@ -20,7 +21,9 @@ mod rpc;
 mod run;
 mod session;
 mod sessions;
+mod since;
 mod stream;
+mod telemetry;
 mod tls;
 mod usage;
 mod view;
@@ -103,6 +106,13 @@ enum Command {
     /// Have a person choose the session that goes on.
     #[command(hide = true, override_usage = "stockade agent [OPTIONS] [PROMPT]")]
     Choose(Box<choose::Choose>),
+    /// Send records to a collector of OpenTelemetry.
+    #[command(
+        override_usage = "stockade telemetry [OPTIONS]",
+        after_help = "Example:\n  OTEL_EXPORTER_OTLP_ENDPOINT=https://collector.example:4318 stockade telemetry\n\n\
+            The variables of OpenTelemetry for OTLP exporters say where to and how. Exit status: 0 ended, 122 stockade failed."
+    )]
+    Telemetry(telemetry::Telemetry),
     /// Hold the key and the session's file of one agent.
     #[command(hide = true, override_usage = "stockade agent [OPTIONS] [PROMPT]")]
     Keep(Box<keep::Keep>),
@@ -143,6 +153,10 @@ fn main() -> ExitCode {
     if let Some(words) = other_agent() {
         return ended(editor::stand_between(&words));
     }
+    if let Err(error) = logging::begin() {
+        fail(&error, "`STOCKADE_LOG=stockade_telemetry=debug` has one part say what it does");
+        return ExitCode::from(stockade_wire::status::FAILED);
+    }
     match Arguments::try_parse() {
         Ok(Arguments { command: Some(Command::Tls(options)), .. }) => tls::run(&options),
         Ok(Arguments { command: Some(Command::Files), .. }) => {
@@ -157,6 +171,7 @@ fn main() -> ExitCode {
         Ok(Arguments { command: Some(Command::Rpc(options)), .. }) => ended(rpc::run(options)),
         Ok(Arguments { command: Some(Command::Web(options)), .. }) => options.run(),
         Ok(Arguments { command: Some(Command::Webhook(options)), .. }) => options.run(),
+        Ok(Arguments { command: Some(Command::Telemetry(options)), .. }) => options.run(),
         Ok(Arguments { command: Some(Command::Run(options)), .. }) => run::run(options)
             .unwrap_or_else(|error| {
                 fail(&format!("{error:#}"), "");

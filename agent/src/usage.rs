@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use stockade_session::usage::{By, Report, Used};
 
 use crate::session::store;
-use crate::sessions::{age, plain};
+use crate::sessions::plain;
+use crate::since::since;
 
 /// Options of `stockade usage`.
 #[derive(Debug, Args)]
@@ -17,8 +18,8 @@ pub(crate) struct Usage {
     /// Show a row for each
     #[arg(long, value_name = "WHAT", default_value = "day")]
     by: Rows,
-    /// Leave out what is older, such as 7d, 12h or 45m
-    #[arg(long, value_name = "AGE")]
+    /// Leave out what is older, such as 7d, today or 2026-01-31T08:00:00Z
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -69,10 +70,8 @@ impl Usage {
     }
 
     fn report(&self) -> anyhow::Result<String> {
-        let since = self.since.as_deref().map(age).transpose()?;
-        let since =
-            since.map(|age| SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
-        let report = store()?.usage(self.by.by(), since);
+        let since = self.since.as_deref().map(since).transpose()?;
+        let report = store()?.usage(self.by.by(), since.map(SystemTime::from));
         for line in &report.left_out {
             eprintln!("stockade: left out: {}", plain(line));
         }

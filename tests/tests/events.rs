@@ -177,7 +177,19 @@ fn the_command_line_prints_what_the_gateway_tells() {
     let all = place.output(["events", "--from", "0", "--json"]);
     assert_eq!(all.status.code(), Some(0), "{}", text(&all.stderr));
     assert_eq!(text(&all.stdout).lines().collect::<Vec<_>>(), stored(&place));
-    let table = text(&place.output(["events", "--since", "-1h", "--kind", "decision"]).stdout);
+    let table = text(&place.output(["events", "--since", "1h", "--kind", "decision"]).stdout);
+    // The form of times is that of `stockade usage`.
+    for same in ["-1h", "7d", "-7d"] {
+        let told = place.output(["events", "--since", same, "--kind", "decision"]);
+        assert_eq!(text(&told.stdout), table, "{same}");
+    }
+    let wrong = place.output(["events", "--since", "soon"]);
+    assert_eq!(wrong.status.code(), Some(122));
+    assert!(
+        text(&wrong.stderr).contains("try: use 2h, 7d, today or RFC 3339"),
+        "{}",
+        text(&wrong.stderr)
+    );
     let rows: Vec<&str> = table.lines().collect();
     assert!(
         rows.len() == 2 && rows[0].starts_with("SEQ") && rows[1].ends_with("echo one"),

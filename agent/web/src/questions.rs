@@ -1,6 +1,6 @@
 //! The questions and grants of the gateway, as it tells them, and what became of those before.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ const MOST: usize = 200;
 pub(crate) struct Shown {
     /// Those that wait.
     pub(crate) waiting: Vec<ApprovalView>,
+    /// Who has to approve, in words, by the identity of the question.
+    needs: BTreeMap<String, String>,
     /// Those that do not wait any more, the latest first.
     pub(crate) past: VecDeque<Past>,
     /// Rules that hold for a while.
@@ -85,6 +87,12 @@ impl Questions {
             let message = "the answer does not say which question was shown";
             return Err(Failure::new(Code::InvalidRequest, message, ""));
         }
+        // One of several approvals is not yet a yes.
+        let shown = self.shown.borrow();
+        let view = shown.waiting.iter().find(|view| view.id == *id);
+        let is_shared = view.is_some_and(|view| view.required.is_some());
+        drop(shown);
+        let how = if is_shared && how != "denied" { "approved" } else { how };
         // Before it is seen to be gone.
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         self.ask(|client| client.approval(request))?;
@@ -116,11 +124,16 @@ impl Questions {
                         next.past.push_front(Past { view: view.clone(), how });
                     }
                     next.past.truncate(MOST);
+                    let needs = waiting.iter().filter_map(|view| {
+                        Some((view.id.clone(), view.required.as_ref()?.sentence()))
+                    });
+                    next.needs = needs.collect();
                     (next.waiting, next.grants) = (waiting, grants);
                 }
                 Err(failure) => {
                     // A gateway that is gone asks nothing any more.
                     next.waiting = Vec::new();
+                    next.needs = BTreeMap::new();
                     next.grants = Vec::new();
                     next.failure = Some(failure.message);
                 }

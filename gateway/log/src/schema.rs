@@ -87,6 +87,7 @@ const AGENT: Type = Object(&[
     Field("door", Bytes, M),
     Field("mode_asked", Null(&Bytes), M),
     Field("mode", Bytes, M),
+    Field("trace", Text, O),
 ]);
 const REQUEST: Type = Object(&[
     Field("tool", Text, M),

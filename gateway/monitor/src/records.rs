@@ -269,7 +269,6 @@ pub async fn hooks(
     log.record(Body::Hooks(Box::new(body))).await
 }
 
-/// Returns what a front end says of itself.
 /// Returns what the front end of a call says of itself.
 pub fn agent(context: &Context, call_id: Option<&str>, mode: &str) -> Agent {
     Agent {
@@ -286,6 +285,7 @@ pub fn agent(context: &Context, call_id: Option<&str>, mode: &str) -> Agent {
         door: context.door.clone().into(),
         mode_asked: context.mode.clone().map(Into::into),
         mode: mode.into(),
+        trace: context.trace().map(str::to_owned),
     }
 }
 

@@ -46,13 +46,14 @@ const BESIDE: &str = "stockade-agent";
 /// The variable that tells the agent its directory.
 const PLACE: &str = "STOCKADE_AGENT_PLACE";
 /// First words of what `stockade-agent` does without a session: it becomes that at once.
-const PLAIN: [&str; 14] = [
+const PLAIN: [&str; 15] = [
     "acp",
     "rpc",
     "run",
     "sessions",
     "tls",
     "usage",
+    "telemetry",
     "files",
     "web",
     "webhook",
@@ -99,6 +100,18 @@ pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
             super::wait(agent.serve(Options { prefork, ..gateway }))?
         }
     }
+}
+
+/// Becomes what sends telemetry. Its position is in the state directory, which no command can read or write.
+pub(crate) fn telemetry(mut options: Agent) -> Result<ExitCode, Failure> {
+    let usual = Options::default();
+    let state = Places::find(&usual, |name| std::env::var_os(name))?.state;
+    let state = state.into_os_string().into_string().map_err(|path| {
+        let message = format!("the path `{}` is not UTF-8", path.display());
+        Failure::new(Code::NotUtf8, message, "rename it")
+    })?;
+    options.arguments.splice(0..0, ["--state".to_owned(), state]);
+    start_as("telemetry", options)
 }
 
 /// Starts one of the servers of `stockade-agent`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use stockade_wire::approvals::{ApprovalRequest, ApprovalView, Lasts, RequiredView};
+use stockade_wire::approvals::{ApprovalRequest, ApprovalView, Lasts};
 use stockade_wire::types::Lasting;
 
 use super::args::approvals::{ApprovalsCommand, List, Webhook};
@@ -193,15 +193,7 @@ fn whole(view: &ApprovalView) -> String {
     let mut lines = vec![text.trim_end().to_owned()];
     lines.push(format!("asked by  {front} (uid {uid}, process {pid}) in {}", words::one_line(cwd)));
     if let Some(required) = &view.required {
-        let RequiredView { persons, self_approval, groups, approved } = required;
-        let who = if *persons == 1 { "person" } else { "persons" };
-        let of = groups.iter().map(|list| format!(" of {}", list.join(" or ")));
-        let other = if *self_approval { "" } else { ", not the one who asks" };
-        let so_far = if approved.is_empty() { "nobody".to_owned() } else { approved.join(", ") };
-        let of: String = of.collect();
-        lines.push(words::one_line(&format!(
-            "needs     {persons} {who}{of}{other}; approved by {so_far}"
-        )));
+        lines.push(format!("needs     {}", required.sentence()));
     }
     if let Some(offer) = question.always.as_ref().filter(|_| view.required.is_none()) {
         lines.push(format!("always    writes `{}` to {}", offer.rule, offer.file));

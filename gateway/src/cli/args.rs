@@ -139,6 +139,9 @@ pub(crate) enum Command {
     /// Show tokens and cost of the agent's sessions by day, session, project or model.
     #[command(after_help = agents::EXAMPLE_USAGE)]
     Usage(Agent),
+    /// Send records to a collector of OpenTelemetry, as traces, metrics and logs.
+    #[command(after_help = agents::EXAMPLE_TELEMETRY)]
+    Telemetry(Agent),
     /// Describe all keys of settings files.
     #[command(after_help = settings::EXAMPLE)]
     Settings(settings::Settings),
@@ -305,7 +308,7 @@ pub(crate) enum AuditCommand {
         Exit status: 0 found, 1 nothing found, 122 stockade failed.")]
     Tail(Tail),
     /// Show the records that meet all conditions.
-    #[command(after_help = "Example:\n  stockade audit search --verdict deny --since -2h\n\n\
+    #[command(after_help = "Example:\n  stockade audit search --verdict deny --since 2h\n\n\
         Exit status: 0 found, 1 nothing found, 122 stockade failed.")]
     Search(Search),
     /// Explain the decision about a call, and show its result.
@@ -560,6 +563,7 @@ impl Arguments {
             | Command::Acp(_)
             | Command::Rpc(_)
             | Command::Usage(_)
+            | Command::Telemetry(_)
             | Command::Shell(_)
             | Command::Completions(_)
             | Command::Man(_) => {

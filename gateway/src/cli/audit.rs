@@ -247,7 +247,7 @@ fn filter(common: &Common, conditions: &Conditions, by: Option<&str>) -> Result<
             Failure::new(
                 Code::InvalidRequest,
                 message,
-                "use RFC 3339, such as 2026-01-31T08:00:00Z, or -2h, or today",
+                "use 2h, 7d, today or RFC 3339, such as 2026-01-31T08:00:00Z",
             )
         }),
     };

@@ -25,7 +25,7 @@ pub(super) fn events(options: Events) -> Result<ExitCode, Failure> {
         None => None,
         Some(text) => Some(when(&text).ok_or_else(|| {
             let message = format!("invalid time {}", words::quoted(&text));
-            let help = "use RFC 3339, such as 2026-01-31T08:00:00Z, or -2h, or today";
+            let help = "use 2h, 7d, today or RFC 3339, such as 2026-01-31T08:00:00Z";
             Failure::new(Code::InvalidRequest, message, help)
         })?),
     };

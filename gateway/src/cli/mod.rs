@@ -167,6 +167,7 @@ fn dispatch(mut arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitC
         Command::Acp(options) => agent::start_as("acp", options),
         Command::Rpc(options) => agent::start_as("rpc", options),
         Command::Usage(options) => agent::start_as("usage", options),
+        Command::Telemetry(options) => agent::telemetry(options),
         Command::Settings(options) => keys::keys(options.command),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::manual(&options),
@@ -202,6 +203,7 @@ fn common_of(command: &mut Command) -> Option<&mut Common> {
         | Command::Acp(_)
         | Command::Rpc(_)
         | Command::Usage(_)
+        | Command::Telemetry(_)
         | Command::Settings(_)
         | Command::Completions(_)
         | Command::Man(_) => None,

@@ -57,7 +57,15 @@ impl Account {
 }
 
 fn accounts(root: &Path) -> Vec<Account> {
-    let text = fs::read_to_string(root.join("etc/passwd")).unwrap_or_default();
+    lines(&fs::read_to_string(root.join("etc/passwd")).unwrap_or_default())
+}
+
+/// Returns the user with `uid` in a text of passwd(5) form.
+pub(crate) fn of_text(text: &str, uid: u32) -> Option<Account> {
+    lines(text).into_iter().find(|account| account.uid == uid)
+}
+
+fn lines(text: &str) -> Vec<Account> {
     let of_line = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
         let home = PathBuf::from(*fields.get(5)?);

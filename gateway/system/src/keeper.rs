@@ -20,6 +20,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use stockade_base::places::SYSTEM_SOCKET;
 
 use crate::accounts::Account;
+use crate::elsewhere::Elsewhere;
 use crate::identity::Identity;
 use crate::{GATEWAY, LOG_USER, RECORDER_SOCKET, handing, listening};
 
@@ -52,6 +53,7 @@ struct Keeper {
     gateways: HashMap<Identity, Gateway>,
     leaving: Vec<Child>,
     started: HashMap<u32, VecDeque<Instant>>,
+    elsewhere: Elsewhere,
 }
 
 /// Serves until it is ended; the gateways end with it.
@@ -73,6 +75,7 @@ pub fn main() -> Result<(), String> {
         gateways: HashMap::new(),
         leaving: Vec::new(),
         started: HashMap::new(),
+        elsewhere: Elsewhere::default(),
     };
     loop {
         keeper.turn(&listener).map_err(|error| format!("cannot wait: {error}"))?;
@@ -182,8 +185,9 @@ impl Keeper {
             return Err(format!("uid {uid} has {MOST_OF_ONE} gateways already"));
         }
         self.starts(uid)?;
-        let account = Account::of(Path::new("/"), uid).ok_or_else(|| {
-            format!("uid {uid} is not in /etc/passwd, so it cannot have a gateway")
+        let account = Account::of(Path::new("/"), uid).or_else(|| self.elsewhere.of(uid));
+        let account = account.ok_or_else(|| {
+            format!("uid {uid} is not in /etc/passwd and getent does not find it, so it cannot have a gateway")
         })?;
         if account.name == LOG_USER {
             return Err(format!("`{LOG_USER}` cannot have a gateway"));

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 
 pub mod accounts;
+mod elsewhere;
 pub mod handing;
 pub mod identity;
 pub mod install;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::types::{Answer, Lasting, Question};
+use crate::words;
 
 /// A question that waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +46,18 @@ pub struct RequiredView {
     pub groups: Vec<Vec<String>>,
     /// Names of those who have approved.
     pub approved: Vec<String>,
+}
+
+impl RequiredView {
+    /// Returns who is needed and who has approved so far, in words.
+    pub fn sentence(&self) -> String {
+        let RequiredView { persons, self_approval, groups, approved } = self;
+        let who = if *persons == 1 { "person" } else { "persons" };
+        let of: String = groups.iter().map(|list| format!(" of {}", list.join(" or "))).collect();
+        let other = if *self_approval { "" } else { ", not the one who asks" };
+        let so_far = if approved.is_empty() { "nobody".to_owned() } else { approved.join(", ") };
+        words::one_line(&format!("{persons} {who}{of}{other}; approved by {so_far}"))
+    }
 }
 
 /// A request about questions that wait.

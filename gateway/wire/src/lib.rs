@@ -13,5 +13,7 @@ pub mod sessions;
 pub mod status;
 pub mod subscriptions;
 pub mod tasks;
+pub mod times;
+mod trace;
 pub mod types;
 pub mod words;

@@ -288,9 +288,19 @@ fn usage_counts_each_answer_once_by_session_model_project_and_day() {
     let table = text(&place.output(["usage", "--by", "session"]).stdout);
     assert_eq!(table.lines().count(), 4, "{table}");
     assert!(table.lines().last().is_some_and(|line| line.starts_with("total ")), "{table}");
-    let none = text(&place.output(["usage", "--since", "0m"]).stdout);
-    assert_eq!(none, "No session used a model.");
+    // The form of times is that of `stockade events`.
+    for all in ["7d", "-7d", "2020-01-01T00:00:00Z"] {
+        let told = text(&place.output(["usage", "--by", "session", "--since", all]).stdout);
+        assert_eq!(told, table, "{all}");
+    }
+    for nothing in ["0m", "-0m", "2099-01-01T00:00:00Z"] {
+        let none = text(&place.output(["usage", "--since", nothing]).stdout);
+        assert_eq!(none, "No session used a model.", "{nothing}");
+    }
     let bad = place.output(["usage", "--since", "yesterday"]);
     assert_eq!(bad.status.code(), Some(122));
-    assert!(text(&bad.stderr).contains("`yesterday` is not an age; write 30d, 12h or 45m"));
+    assert!(
+        text(&bad.stderr)
+            .contains("`yesterday` is no time; write 2h, 7d, today or 2026-01-31T08:00:00Z")
+    );
 }

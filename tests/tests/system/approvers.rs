@@ -1,8 +1,12 @@
 //! Who approves on a machine: two persons, groups, delegation with an end, and break-glass.
 
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Child, Output, Stdio};
 
 use serde_json::{Value, json};
+use stockade_tests::Place;
+use stockade_tests::browser::Browser;
 
 use super::machine::{Machine, done, told};
 use super::until;
@@ -220,4 +224,112 @@ fn settings_about_approvers_count_in_the_managed_file_alone_and_fail_closed() {
         assert_eq!(output.status.code(), Some(122), "{wrong}: {}", told(&output));
     }
     assert!(!is_made(&machine, "made"));
+}
+
+/// `stockade approvals` of a user that serves until the end of the test, and the first line that it printed.
+struct Serving {
+    child: Child,
+    // What it says further has a reader that stays.
+    _said: std::io::BufReader<std::process::ChildStdout>,
+    line: String,
+}
+
+impl Serving {
+    fn start(machine: &Machine, user: &str, words: &[&str]) -> Serving {
+        let words = [&["stockade", "approvals"], words].concat();
+        let mut command = machine.user(user, &words);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut said = std::io::BufReader::new(child.stdout.take().expect("its output"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("a line");
+        Serving { child, _said: said, line: line.trim().to_owned() }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Takes one message of a webhook.
+fn message(listener: &TcpListener) -> Value {
+    let (stream, _) = listener.accept().expect("a message");
+    let mut reader = std::io::BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("a head");
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a length");
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).expect("a body");
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    reader.into_inner().write_all(answer).expect("it reads");
+    serde_json::from_slice(&body).expect("an object")
+}
+
+/// A machine on which the agent's executable is beside the gateway's.
+fn with_agent() -> Option<Machine> {
+    let machine = Machine::new()?;
+    let agent = stockade_tests::executable("stockade-agent");
+    let copy = format!("cp '{}' /usr/local/bin/; chmod 755 /usr/local/bin/*", agent.display());
+    machine.root_does(&copy);
+    machine.install(&policy(&json!({ "rules": [{ "rule": "Bash(touch:*)", "require": 2 }] })));
+    Some(machine)
+}
+
+#[test]
+fn the_page_says_who_has_to_approve_and_who_has() {
+    let Some(machine) = with_agent() else { return };
+    let place = Place::new("approvers-page");
+    let test = "approvers::the_page_says_who_has_to_approve_and_who_has";
+    let Some(browser) = Browser::start(test, &place.root.join("chromium")) else { return };
+    let running = asks(&machine, "touch made");
+    let id = question(&machine, "bob")["id"].as_str().expect("an identity").to_owned();
+    let page = Serving::start(&machine, "bob", &["web"]);
+    browser.open(&page.line);
+    let shown = browser.until("2 persons, not the one who asks; approved by nobody");
+    assert!(shown.contains("0 of 2 approved"), "{shown}");
+    let buttons =
+        "return [...document.querySelectorAll('#detail button')].map((it) => it.textContent)";
+    assert_eq!(browser.script(buttons), json!(["Approve once", "Deny"]), "for one call alone");
+    assert_eq!(answer(&machine, "cay", &["allow", &id]).status.code(), Some(0));
+    let shown = browser.until("2 persons, not the one who asks; approved by cay");
+    assert!(shown.contains("1 of 2 approved"), "{shown}");
+    assert!(!is_made(&machine, "made"));
+    browser.script("document.querySelector('#detail button.once').click()");
+    let output = running.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(is_made(&machine, "made"));
+    browser.until("approved · ");
+}
+
+#[test]
+fn the_webhook_says_who_has_to_approve_and_who_has() {
+    let Some(machine) = with_agent() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/in", listener.local_addr().expect("an address"));
+    let _hook = Serving::start(&machine, "bob", &["webhook", "--url", &url]);
+    let running = asks(&machine, "touch made");
+    let opened = message(&listener);
+    let required = |message: &Value| message["question"]["required"].clone();
+    let expected = |approved: &[&str]| json!({ "persons": 2, "self_approval": false, "groups": [], "approved": approved });
+    assert_eq!((&opened["event"], required(&opened)), (&json!("question.opened"), expected(&[])));
+    let id = opened["question"]["id"].as_str().expect("an identity").to_owned();
+    assert_eq!(answer(&machine, "cay", &["allow", &id]).status.code(), Some(0));
+    let next = message(&listener);
+    assert_eq!(
+        (&next["event"], required(&next)),
+        (&json!("question.approved"), expected(&["cay"]))
+    );
+    assert_eq!(answer(&machine, "bob", &["allow", &id]).status.code(), Some(0));
+    let output = running.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
 }

@@ -38,6 +38,14 @@ impl Form {
         }
     }
 
+    /// Returns the message about a question that one more person has approved, where the form has one.
+    pub(crate) fn approved(self, view: &ApprovalView) -> Option<Value> {
+        match self {
+            Form::Plain => Some(json!({ "event": "question.approved", "question": view })),
+            Form::Slack | Form::Teams => None,
+        }
+    }
+
     /// Returns the message about a question that is no longer open, where the form has one.
     pub(crate) fn closed(self, id: &str, how: &str) -> Option<Value> {
         match self {
@@ -59,7 +67,11 @@ fn text(view: &ApprovalView) -> (String, bool) {
 
 fn whose(view: &ApprovalView) -> String {
     let front = words::one_line(view.agent.as_ref().unwrap_or(&view.door));
-    format!("{front} in {}", words::one_line(&view.cwd))
+    let whose = format!("{front} in {}", words::one_line(&view.cwd));
+    match &view.required {
+        Some(required) => format!("{whose}; needs {}", required.sentence()),
+        None => whose,
+    }
 }
 
 /// Blocks of plain text, so nothing in them is markup. Source: <https://docs.slack.dev/reference/block-kit/blocks>.
@@ -71,7 +83,8 @@ fn slack(view: &ApprovalView) -> Value {
     // Nobody allows what they were not shown.
     let mut buttons = vec![button("deny", "Deny")];
     if is_whole {
-        buttons.insert(0, button("allow", "Allow once"));
+        let text = if view.required.is_some() { "Approve once" } else { "Allow once" };
+        buttons.insert(0, button("allow", text));
     }
     json!({
         "text": "stockade asks",
@@ -108,6 +121,7 @@ fn teams(view: &ApprovalView) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use stockade_wire::approvals::RequiredView;
     use stockade_wire::types::{DecisionView, Question};
 
     use super::*;
@@ -149,6 +163,29 @@ mod tests {
         assert_eq!(buttons(&"x".repeat(2001)), ["deny 1f d1"]);
         let told = Form::Teams.opened(&view(&"x".repeat(2001))).to_string();
         assert!(!told.contains("allow 1f") && told.contains("deny 1f d1"), "{told}");
+    }
+
+    #[test]
+    fn a_message_says_who_has_to_approve_and_who_has() {
+        let required = RequiredView {
+            persons: 2,
+            self_approval: false,
+            groups: vec![vec!["ops".to_owned(), "oncall".to_owned()], vec!["release".to_owned()]],
+            approved: vec!["bob".to_owned()],
+        };
+        let needs = "2 persons of ops or oncall of release, not the one who asks; approved by bob";
+        let view = ApprovalView { required: Some(required), ..view("deploy") };
+        let whose = format!("run in /p; needs {needs}");
+        let slack = Form::Slack.opened(&view);
+        assert_eq!(slack["blocks"][1]["elements"][0]["text"], whose);
+        assert_eq!(slack["blocks"][2]["elements"][0]["text"]["text"], "Approve once");
+        let teams = Form::Teams.opened(&view);
+        let card = &teams["attachments"][0]["content"]["body"][1];
+        assert_eq!(card["inlines"][0]["text"], whose);
+        let plain = Form::Plain.approved(&view).expect("a message");
+        assert_eq!(plain["event"], "question.approved");
+        assert_eq!(plain["question"]["required"]["approved"], json!(["bob"]));
+        assert_eq!((Form::Slack.approved(&view), Form::Teams.approved(&view)), (None, None));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Sends each question once, and that it is no longer open.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,12 +37,22 @@ pub(crate) fn send(
     shown.mark_changed();
     Ok(async move {
         let (mut open, mut closed) = (BTreeSet::new(), BTreeSet::new());
+        let mut approved: BTreeMap<String, Vec<String>> = BTreeMap::new();
         while shown.changed().await.is_ok() {
             let mut messages = Vec::new();
             {
                 let shown = shown.borrow_and_update();
-                for view in shown.waiting.iter().filter(|view| open.insert(view.id.clone())) {
-                    messages.push((format!("question {}", view.id), form.opened(view)));
+                for view in &shown.waiting {
+                    let so_far = view.required.as_ref().map(|it| it.approved.clone());
+                    let so_far = so_far.unwrap_or_default();
+                    let before = approved.insert(view.id.clone(), so_far.clone());
+                    if open.insert(view.id.clone()) {
+                        messages.push((format!("question {}", view.id), form.opened(view)));
+                    } else if before.is_some_and(|before| before != so_far) {
+                        let message = form.approved(view);
+                        let what = format!("approval of question {}", view.id);
+                        messages.extend(message.map(|it| (what, it)));
+                    }
                 }
                 for past in &shown.past {
                     let id = &past.view.id;
@@ -77,11 +87,13 @@ impl Post {
         loop {
             let failed = match self.once(message).await {
                 Ok(()) => {
+                    tracing::debug!(what, "sent");
                     let _ = say(&format!("sent {what}")); // nobody reads it
                     return;
                 }
                 Err(failed) => failed,
             };
+            tracing::info!(what, why = %failed.why, may_pass = failed.may_pass, "not sent");
             match waits.next().filter(|_| failed.may_pass) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => {

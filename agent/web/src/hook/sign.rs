@@ -1,7 +1,7 @@
 //! The key of a webhook, and the signatures made with it.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -85,6 +85,10 @@ impl Key {
     fn make(path: &Path) -> anyhow::Result<Key> {
         let shown = path.display();
         let key = crate::gate::secret()?;
+        if let Some(folder) = path.parent() {
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.with_context(|| format!("cannot make the directory of the key `{shown}`"))?;
+        }
         let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let mut file = made.with_context(|| format!("cannot make the key `{shown}`"))?;
         writeln!(file, "{key}")?;

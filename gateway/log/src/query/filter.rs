@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use stockade_parser::json::{Kind, Value};
+use stockade_wire::times::Since;
 
 use super::super::line::Glance;
 use super::{Record, programs};
@@ -42,25 +43,16 @@ pub struct Filter {
     pub until: Option<String>,
 }
 
-/// Returns a point in time as records spell it: RFC 3339, `-2h` (s, m, h, d), or `today` (UTC).
+/// Returns a point in time as records spell it: RFC 3339, `2h` ago (s, m, h, d), or `today` (UTC).
 pub fn when(text: &str) -> Option<String> {
     let now = Timestamp::now();
-    let time = if text == "today" {
-        let day = now.as_second().div_euclid(86_400).checked_mul(86_400)?;
-        Timestamp::from_second(day).ok()?
-    } else if let Some(ago) = text.strip_prefix('-') {
-        let (count, unit) = ago.split_at_checked(ago.len().checked_sub(1)?)?;
-        let seconds = match unit {
-            "s" => 1,
-            "m" => 60,
-            "h" => 3600,
-            "d" => 86_400,
-            _ => return None,
-        };
-        let back = count.parse::<u32>().ok().map(i64::from)?.checked_mul(seconds)?;
-        now.checked_sub(SignedDuration::from_secs(back)).ok()?
-    } else {
-        text.parse().ok()?
+    let time = match Since::of(text) {
+        Since::Today => {
+            let day = now.as_second().div_euclid(86_400).checked_mul(86_400)?;
+            Timestamp::from_second(day).ok()?
+        }
+        Since::Ago(seconds) => now.checked_sub(SignedDuration::from_secs(seconds)).ok()?,
+        Since::At(text) => text.parse().ok()?,
     };
     Some(format!("{time:.9}"))
 }

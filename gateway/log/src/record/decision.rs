@@ -48,6 +48,9 @@ pub struct Agent {
     pub door: Text,
     pub mode_asked: Option<Text>,
     pub mode: Text,
+    /// The trace that the front end continues, as `TRACEPARENT` spells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
 }
 
 /// Request that was decided.

@@ -48,6 +48,7 @@ pub fn plain_decision(command: &str) -> Decision {
             model: None,
             door: "run".into(),
             mode_asked: None,
+            trace: None,
             mode: "default".into(),
         },
         request: Request {

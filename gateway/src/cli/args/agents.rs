@@ -29,6 +29,9 @@ pub(crate) const EXAMPLE_ACP: &str = "Examples, as the command of an agent in an
 /// Shown below the help.
 pub(crate) const EXAMPLE_USAGE: &str = "Example:\n  stockade usage --by model --since 7d";
 /// Shown below the help.
+pub(crate) const EXAMPLE_TELEMETRY: &str =
+    "Example:\n  OTEL_EXPORTER_OTLP_ENDPOINT=https://collector.example:4318 stockade telemetry";
+/// Shown below the help.
 pub(crate) const EXAMPLE_RPC: &str = "Example:\n  stockade rpc --session-idle-timeout 600";
 
 /// Answer an agent's hook: reads one frame from standard input, writes the answer to standard output.

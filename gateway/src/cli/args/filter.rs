@@ -5,7 +5,7 @@ use clap::Args;
 /// Conditions on records; all must hold.
 #[derive(Debug, Args)]
 pub(crate) struct Conditions {
-    /// Records since this time: RFC 3339, -2h, or today.
+    /// Records since this time: such as 2h, today or 2026-01-31T08:00:00Z.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub since: Option<String>,
     /// Records until this time.

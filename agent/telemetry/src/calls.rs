@@ -1,0 +1,277 @@
+//! Spans of calls: `call` over `judge`, `ask` and `run`, put together from the records of one decision.
+//!
+//! All identities are derived from the records, so whoever sends a record again sends the same span again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::record::{Attributes, Include, Record};
+
+/// Most calls that are known at once.
+const MOST: usize = 4096;
+/// The flag of a trace that its caller wants to be recorded (W3C Trace Context).
+const SAMPLED: u8 = 1;
+
+/// A part of a call, with a beginning and an end.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) name: &'static str,
+    pub(crate) trace: Trace,
+    pub(crate) id: String,
+    pub(crate) parent: Option<String>,
+    /// The parent is a span of another process.
+    pub(crate) is_remote: bool,
+    /// Nanoseconds since 1970.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) attributes: Attributes,
+    pub(crate) error: Option<String>,
+}
+
+/// The trace of a call: of its caller, of its session, or its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Trace {
+    /// 32 hexadecimal digits.
+    pub(crate) id: String,
+    /// The span of the caller.
+    parent: Option<String>,
+    pub(crate) flags: u8,
+}
+
+/// A call that may have more records.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Open {
+    pub(crate) trace: Trace,
+    start: u64,
+    runs: String,
+    attributes: Attributes,
+    error: Option<String>,
+    /// Its span `call` is made.
+    is_told: bool,
+}
+
+/// The calls that are known.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calls {
+    pub(crate) open: BTreeMap<String, Open>,
+}
+
+impl Trace {
+    /// Returns the trace of a decision.
+    fn of(record: Record<'_>) -> Trace {
+        if let Some(trace) = record.text(&["agent", "trace"]).and_then(Trace::given) {
+            return trace;
+        }
+        let id = match record.text(&["agent", "session"]) {
+            Some(session) => {
+                digits::<16>(&["session", record.text(&["chain"]).unwrap_or_default(), session])
+            }
+            None => digits::<16>(&["call", record.id()]),
+        };
+        Trace { id, parent: None, flags: SAMPLED }
+    }
+
+    /// Reads `00-TRACE-SPAN-FLAGS`.
+    fn given(text: &str) -> Option<Trace> {
+        let fields: Vec<&str> = text.split('-').collect();
+        let [_, id, parent, flags] = fields.as_slice() else { return None };
+        let is_id = |text: &str, length| {
+            text.len() == length && text.bytes().all(|it| it.is_ascii_hexdigit())
+        };
+        let flags = u8::from_str_radix(flags, 16).ok()?;
+        (is_id(id, 32) && is_id(parent, 16)).then(|| Trace {
+            id: (*id).to_owned(),
+            parent: Some((*parent).to_owned()),
+            flags,
+        })
+    }
+}
+
+/// Returns the first bytes of a digest over words, in hexadecimal digits.
+fn digits<const BYTES: usize>(words: &[&str]) -> String {
+    let mut digest = Sha256::new();
+    for word in words {
+        digest.update(word.len().to_le_bytes());
+        digest.update(word);
+    }
+    digest.finalize().iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the identity of a span.
+fn span(name: &str, of: &str) -> String {
+    digits::<8>(&["span", name, of])
+}
+
+impl Calls {
+    /// Takes a record in, and returns the spans that it completes, and the trace and span to which it belongs.
+    pub(crate) fn take(
+        &mut self,
+        record: Record<'_>,
+        include: &[Include],
+    ) -> (Vec<Span>, Option<(Trace, String)>) {
+        let mut spans = Vec::new();
+        let time = record.time(&["time"]).unwrap_or_default();
+        let id = match record.kind() {
+            "decision" => {
+                // A call that is judged anew goes on as another one.
+                if let Some(before) = record.reference() {
+                    self.finish(before, time, &mut spans);
+                }
+                self.decision(record, time, include, &mut spans);
+                record.id()
+            }
+            _ => record.reference().unwrap_or_default(),
+        };
+        match record.kind() {
+            "approval" => self.approval(record, time, include, &mut spans),
+            "result" => self.result(record, time, include, &mut spans),
+            _ => {}
+        }
+        let belongs = self.open.get(id).map(|open| (open.trace.clone(), span("call", id)));
+        if record.kind() == "result" {
+            self.open.remove(id);
+        }
+        spans.retain(|span| span.trace.flags & SAMPLED != 0);
+        (spans, belongs)
+    }
+
+    fn decision(
+        &mut self,
+        record: Record<'_>,
+        time: u64,
+        include: &[Include],
+        spans: &mut Vec<Span>,
+    ) {
+        let judged = record.whole(&["verdict", "eval_us"]).unwrap_or_default();
+        let start = time.saturating_sub(judged.saturating_mul(1000));
+        let verdict = record.text(&["verdict", "decision"]).unwrap_or_default();
+        let code = record.text(&["verdict", "code"]).unwrap_or_default();
+        let open = Open {
+            trace: Trace::of(record),
+            start,
+            runs: record.text(&["runs"]).unwrap_or_default().to_owned(),
+            attributes: record.attributes(include),
+            error: (verdict == "deny").then(|| format!("denied: {code}")),
+            is_told: false,
+        };
+        let judge = ["stockade.decision", "stockade.by", "stockade.code"];
+        let attributes = open.attributes.iter().filter(|(name, _)| judge.contains(&name.as_str()));
+        spans.push(Span {
+            name: "judge",
+            trace: open.trace.clone(),
+            id: span("judge", record.id()),
+            parent: Some(span("call", record.id())),
+            is_remote: false,
+            start,
+            end: time,
+            attributes: attributes.cloned().collect(),
+            error: None,
+        });
+        self.open.insert(record.id().to_owned(), open);
+        let goes_on = match verdict {
+            "ask" => true,
+            "allow" => record.text(&["runs"]) == Some("gateway"),
+            _ => false,
+        };
+        if !goes_on {
+            self.finish(record.id(), time, spans);
+        }
+        while self.open.len() > MOST {
+            let Some(oldest) = self.open.keys().next().cloned() else { break };
+            if let Some(open) = self.open.get_mut(&oldest) {
+                open.attributes.push(("stockade.unfinished".to_owned(), json!(true)));
+            }
+            self.finish(&oldest, time, spans);
+            self.open.remove(&oldest);
+        }
+    }
+
+    fn approval(
+        &mut self,
+        record: Record<'_>,
+        time: u64,
+        include: &[Include],
+        spans: &mut Vec<Span>,
+    ) {
+        let Some((id, open)) = self.of(record) else { return };
+        let waited = record.whole(&["waited_ms"]).unwrap_or_default();
+        let answer = record.text(&["answer"]).unwrap_or_default();
+        let is_over = answer != "allow" || open.runs != "gateway";
+        if !open.is_told {
+            open.attributes.push(("stockade.answer".to_owned(), json!(answer)));
+        }
+        if answer == "deny" {
+            open.error = Some("denied: person".to_owned());
+        }
+        spans.push(Span {
+            name: "ask",
+            trace: open.trace.clone(),
+            id: span("ask", record.id()),
+            parent: Some(span("call", &id)),
+            is_remote: false,
+            start: time.saturating_sub(waited.saturating_mul(1_000_000)),
+            end: time,
+            attributes: record.attributes(include),
+            error: None,
+        });
+        if is_over {
+            self.finish(&id, time, spans);
+        }
+    }
+
+    fn result(
+        &mut self,
+        record: Record<'_>,
+        time: u64,
+        include: &[Include],
+        spans: &mut Vec<Span>,
+    ) {
+        let Some((id, open)) = self.of(record) else { return };
+        let error = match record.outcome() {
+            "success" | "not_run" | "unknown" => None,
+            outcome => Some(outcome.to_owned()),
+        };
+        if let (Some(start), Some(end)) = (record.time(&["started"]), record.time(&["ended"])) {
+            spans.push(Span {
+                name: "run",
+                trace: open.trace.clone(),
+                id: span("run", record.id()),
+                parent: Some(span("call", &id)),
+                is_remote: false,
+                start,
+                end,
+                attributes: record.attributes(include),
+                error: error.clone(),
+            });
+        }
+        if open.error.is_none() {
+            open.error = error;
+        }
+        self.finish(&id, time, spans);
+    }
+
+    fn of(&mut self, record: Record<'_>) -> Option<(String, &mut Open)> {
+        let id = record.reference()?;
+        Some((id.to_owned(), self.open.get_mut(id)?))
+    }
+
+    /// Makes the span of a call that is over.
+    fn finish(&mut self, id: &str, end: u64, spans: &mut Vec<Span>) {
+        let Some(open) = self.open.get_mut(id).filter(|open| !open.is_told) else { return };
+        open.is_told = true;
+        spans.push(Span {
+            name: "call",
+            trace: open.trace.clone(),
+            id: span("call", id),
+            parent: open.trace.parent.clone(),
+            is_remote: open.trace.parent.is_some(),
+            start: open.start,
+            end: end.max(open.start),
+            attributes: std::mem::take(&mut open.attributes),
+            error: open.error.take(),
+        });
+    }
+}
