@@ -154,7 +154,7 @@ mod tests {
         let fixed = Message::default().fixed64(1, 1).fixed32(2, 1);
         assert_eq!(fixed.into_bytes(), [9, 1, 0, 0, 0, 0, 0, 0, 0, 21, 1, 0, 0, 0]);
         let unset = Message::default().number(1, 0).text(2, "").fixed32(3, 0);
-        assert_eq!(unset.into_bytes(), []);
+        assert!(unset.into_bytes().is_empty());
         let chosen = Message::default().chosen_number(1, 0).chosen_bytes(2, b"");
         assert_eq!(chosen.into_bytes(), [8, 0, 18, 0]);
     }
