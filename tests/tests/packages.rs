@@ -1,5 +1,11 @@
 //! The packages: each is made by its one command, installed, used and removed.
 
+#[path = "system/machine.rs"]
+#[allow(dead_code, reason = "the tests of the service use the rest")]
+mod machine;
+#[path = "packages/upgrade.rs"]
+mod upgrade;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -26,10 +32,16 @@ fn is_installed(program: &str) -> bool {
 
 /// Makes the package of `format` and returns it.
 fn made(place: &Place, format: &str) -> PathBuf {
+    made_as(place, format, env!("CARGO_PKG_VERSION"))
+}
+
+/// The same with another version of the package.
+fn made_as(place: &Place, format: &str, version: &str) -> PathBuf {
     let script = root().join("packaging/package");
     let folder = place.root.join("packages");
     let mut command = Command::new("bash");
     command.arg(script).arg(format).arg(stockade()).arg(folder);
+    command.env("VERSION", version);
     // Fast, not small (dpkg-deb(1)).
     command.env("DPKG_DEB_COMPRESSOR_TYPE", "gzip").env("DPKG_DEB_COMPRESSOR_LEVEL", "1");
     let output = command.output().expect("bash");

@@ -257,10 +257,21 @@ fn a_file_that_was_read_and_is_a_link_now_is_not_written_through() {
         let _ = fs::remove_file(&link).or_else(|_| fs::remove_dir_all(&link));
         std::os::unix::fs::symlink(target, link).expect("a link");
     }
+    // Other names than those of the first session, whose results go on.
+    let edit = [
+        call(
+            "e2",
+            "Edit",
+            json!({ "file_path": "a.txt", "old_string": "same", "new_string": "EVIL" }),
+        ),
+        write("w2", "a.txt", "EVIL\n"),
+        write("d2", "sub/planted.txt", "EVIL\n"),
+    ];
+    let read = [call("r2", "Read", json!({ "file_path": "a.txt" }))];
     let server = script(Form::Anthropic, &[&read, &edit, &[say("done")]]);
     run(&place, &server, &["-p", "again", "--permission-mode", "acceptEdits", "--resume", ID]);
     assert!(!place.root.join("planted.txt").exists());
-    for id in ["e", "w", "d"] {
+    for id in ["e2", "w2", "d2"] {
         assert!(result(&server, id).1, "{id}: {}", result(&server, id).0);
     }
     assert_eq!(fs::read_to_string(&victim).expect("the file"), "same content\n");

@@ -78,6 +78,12 @@ CapabilityBoundingSet=CAP_SETUID CAP_SETGID
 AmbientCapabilities=
 NoNewPrivileges=yes
 SystemCallArchitectures=native
+# What no sandboxed command may do either. Nothing here makes a mount, which would be one of every command.
+RestrictRealtime=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+KeyringMode=private
+SystemCallFilter=~@clock @module @raw-io @reboot @swap @obsolete @cpu-emulation
+SystemCallErrorNumber=EPERM
 ";
 
 const RECORDER: &str = "\
