@@ -221,6 +221,16 @@ fn a_second_start_on_a_port_names_the_task_that_has_it() {
     let output = place.output(["run", "--session", "a", "--", "python3 -m http.server 48127"]);
     let told = text(&output.stderr);
     assert!(told.lines().any(|line| line.starts_with(&note) && line.ends_with(&end)), "{told}");
+    // A task in the background says it as the reason of its end.
+    let line = "python3 -m http.server 48127 --bind 127.0.0.1";
+    let started = place.output(["run", "--quiet", "--background", "--session", "a", "--", line]);
+    let second = text(&started.stdout).trim().to_owned();
+    let waited = place.output(["tasks", "wait", &second, "--json"]);
+    let ended: Value = serde_json::from_slice(&waited.stdout).expect("an answer");
+    let reason = ended["task"]["reason"].as_str().unwrap_or_else(|| panic!("{ended}"));
+    let note = note.strip_prefix("stockade: ").expect("a prefix");
+    assert!(reason.starts_with(&format!("exit status 1; {note}")), "{reason}");
+    assert!(reason.ends_with(&end), "{reason}");
     // In another session the port is free.
     assert!(!again("b").contains(&id));
 }

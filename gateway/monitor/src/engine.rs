@@ -353,8 +353,7 @@ impl Gateway {
         let concluded = self.conclude((log, receipt), &execution, temporary).await;
         // Nobody learns of the end before it is recorded.
         let is_task = task.as_ref().is_some_and(|task| task.folder.is_task());
-        let stopped = self.tasks.find(&receipt.id).ok().and_then(|ways| ways.stopping.reason());
-        tasks::ended(task, (&execution, stopped), concluded.as_ref().err());
+        self.end_task(task, &execution, concluded.as_ref().err()).await;
         // Output of the command is sent even if its end cannot be recorded.
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing

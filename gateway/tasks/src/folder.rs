@@ -87,6 +87,11 @@ impl Folder {
         }
     }
 
+    /// Returns what is told of the task.
+    pub fn view(&self) -> &TaskView {
+        &self.view
+    }
+
     /// Says whether the command is a task.
     pub fn is_task(&self) -> bool {
         self.holder.is_some()

@@ -45,7 +45,7 @@ fn note(text: &str, tasks: &[TaskView]) -> Option<String> {
         let id = &task.task_id;
         let command: String = one_line(&task.command).chars().take(LONGEST).collect();
         Some(format!(
-            "stockade: port {port} is in use by task {id}: {command}; to free it: stockade tasks stop {id}"
+            "port {port} is in use by task {id}: {command}; to free it: stockade tasks stop {id}"
         ))
     })
 }
@@ -80,7 +80,7 @@ mod tests {
         };
         let tasks = [task("A", &[80]), task("B", &[9229, 3000])];
         let found = note("listen eaddrinuse: 127.0.0.1:3000", &tasks).unwrap();
-        assert!(found.starts_with("stockade: port 3000 is in use by task B: npm run"), "{found}");
+        assert!(found.starts_with("port 3000 is in use by task B: npm run"), "{found}");
         assert!(!found.contains('\n') && found.ends_with("stockade tasks stop B"), "{found}");
         assert_eq!(note("listen eaddrinuse: :30001, 8080", &tasks), None);
     }

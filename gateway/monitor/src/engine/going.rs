@@ -78,6 +78,7 @@ impl Gateway {
             self.busy_port((request.context.session.as_deref(), &command.text), &execution).await;
         let carried::Ended { cwd, is_outside, note } =
             self.ended_in(request, &scene, cwd_after).await?;
+        let busy = busy.map(|busy| format!("stockade: {busy}"));
         let notes = busy.into_iter().chain(note);
         let after = (cwd, is_outside);
         Ok(response::ran(view, &receipt, &execution, (&scene, &judged), (after, notes)))

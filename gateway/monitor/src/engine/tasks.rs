@@ -218,13 +218,33 @@ pub(super) fn not_started(task: Option<Task>, failure: &Failure) {
     }
 }
 
-/// Notes how a task ended, if the command became one.
-pub(super) fn ended(
-    task: Option<Task>,
-    (execution, stopped): (&Execution, Option<&'static str>),
+impl Gateway {
+    /// Notes how a task ended, if the command became one, and which task has the port that it wanted.
+    pub(super) async fn end_task(
+        &self,
+        task: Option<Task>,
+        execution: &Execution,
+        unrecorded: Option<&Failure>,
+    ) {
+        let Some(Task { folder, .. }) = task.filter(|task| task.folder.is_task()) else { return };
+        let TaskView { task_id, session, command, .. } = folder.view();
+        let stopped = self.tasks.find(task_id).ok().and_then(|ways| ways.stopping.reason());
+        let busy = self.busy_port((session.as_deref(), command), execution).await;
+        let (state, reason) = end_of(execution, stopped, unrecorded);
+        let cut = execution.output.cut.as_ref().map(|cut| format!("its output was cut: {cut}"));
+        let reason = std::iter::once(reason).chain(cut).chain(busy).collect::<Vec<_>>().join("; ");
+        let exit = execution.exit.unwrap_or_default();
+        // The log says it as well.
+        let _ = folder.end(End { state, reason, exit_code: exit.code, signal_number: exit.signal });
+    }
+}
+
+/// Returns the state of a task that ended, and why.
+fn end_of(
+    execution: &Execution,
+    stopped: Option<&'static str>,
     unrecorded: Option<&Failure>,
-) {
-    let Some(Task { folder, .. }) = task.filter(|task| task.folder.is_task()) else { return };
+) -> (TaskState, String) {
     let exit = execution.exit.unwrap_or_default();
     let signal = exit.signal.map(signal_name);
     let how = match (exit.code, &signal) {
@@ -232,7 +252,7 @@ pub(super) fn ended(
         (None, Some(signal)) => format!("ended by {signal}"),
         (None, None) => "its exit status is unknown".to_owned(),
     };
-    let (state, reason) = match (unrecorded, stopped) {
+    match (unrecorded, stopped) {
         (Some(failure), _) => (TaskState::Failed, failure.message.clone()),
         (None, Some(reason)) => (TaskState::Stopped, reason.to_owned()),
         (None, None) if execution.timed_out => {
@@ -241,11 +261,5 @@ pub(super) fn ended(
         (None, None) if execution.interrupted => (TaskState::Stopped, ON_REQUEST.to_owned()),
         (None, None) if exit.code == Some(0) => (TaskState::Completed, how),
         (None, None) => (TaskState::Failed, how),
-    };
-    let reason = match &execution.output.cut {
-        Some(cut) => format!("{reason}; its output was cut: {cut}"),
-        None => reason,
-    };
-    // The log says it as well.
-    let _ = folder.end(End { state, reason, exit_code: exit.code, signal_number: exit.signal });
+    }
 }
