@@ -93,6 +93,11 @@ fn base() -> PathBuf {
 /// (unix(7)), and tests paste paths into shell lines.
 const LONGEST_BASE: usize = 48;
 
+/// Returns `folder`, or another one where shell lines cannot name it without quotes.
+pub fn plain_folder(folder: &Path) -> PathBuf {
+    if folder.to_str().is_some_and(is_plain) { folder.to_owned() } else { base().to_owned() }
+}
+
 fn find_base() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     let folder = test.ancestors().find(|folder| folder.join(".cargo-lock").exists());

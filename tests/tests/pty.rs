@@ -244,7 +244,7 @@ fn the_terminal_is_given_back_when_a_signal_would_end_stockade() {
         let _gateway = serves.then(|| Gateway::start(&place));
         let line = "before=$(stty -g); set -m
 (until [ -e now ]; do sleep 0.05; done; kill -s SIGNAL $(cat pid)) &
-bash -c 'echo $$ >pid; exec env --default-signal $STOCKADE run --quiet --pty \"bash script.sh\"'; echo \"status $?\"
+bash -c 'echo $$ >pid; exec env --default-signal \"$STOCKADE\" run --quiet --pty \"bash script.sh\"'; echo \"status $?\"
 test \"$before\" = \"$(stty -g)\" && echo as before";
         let line = line.replace("SIGNAL", signal);
         let Some(mut terminal) = on_a_terminal(test, &place, &line) else { return };

@@ -350,7 +350,7 @@ fn the_yes_of_an_agents_person_is_one_for_a_builder_and_only_for_what_was_shown(
         let out = agent(
             &place,
             false,
-            &format!("{write}; hook make; run \"$(line)\"; run \"$GATE run make\""),
+            &format!("{write}; hook make; run \"$(line)\"; run '\"$GATE\" run make'"),
         );
         assert_eq!(out, ["0", "0", "0"], "{stays}: {}", told(&place));
         assert_eq!(runs(&place), 2, "{stays}");
@@ -359,7 +359,7 @@ fn the_yes_of_an_agents_person_is_one_for_a_builder_and_only_for_what_was_shown(
             "{write}; hook make; L=$(line); {}; run \"$L\"",
             "\"$GATE\" run 'echo y >> build.rs'"
         );
-        let out = agent(&place, false, &format!("{meanwhile}; run \"$GATE run make\""));
+        let out = agent(&place, false, &format!("{meanwhile}; run '\"$GATE\" run make'"));
         assert_eq!(out, ["0", "121", "121"], "{stays}: {}", told(&place));
         assert_eq!(runs(&place), 2, "{stays}");
     }

@@ -315,7 +315,7 @@ fn stockade_in_stockade_asks_nothing_and_hides_nothing() {
     // Inside of a confined command it is the plain shell, still confined.
     place.write(
         "project/inner.sh",
-        "$SHELL -c 'echo inner; echo x > ~/outside'; $GATE run 'echo again'\n",
+        "$SHELL -c 'echo inner; echo x > ~/outside'; \"$GATE\" run 'echo again'\n",
     );
     let mut command = bash(&place, &["-c", "bash inner.sh"]);
     command.env("SHELL", &shell).env("GATE", stockade());

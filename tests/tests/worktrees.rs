@@ -401,8 +401,8 @@ const LOSSES: &[&str] = &[
     "mv .git/objects/pack lost; for d in .git/objects/??; do mv $d lost-$RANDOM; done; rm -rf lost*",
     "for f in $(find .git/objects -type f); do ln $f y; chmod u+w y; echo x > y; rm -f y; done",
     "git clone -q --local . c; chmod -R u+w c; for f in $(find c/.git/objects -type f); do : > $f; done",
-    "for d in pack $(ls .git/objects | grep -x ..); do mkdir .git/objects/e; $RACER exchange .git/objects/e .git/objects/$d; rm -rf .git/objects/e; done",
-    "for f in $(cd .git/objects; find . -type f); do echo x > y; $RACER exchange y .git/objects/$f; done",
+    "for d in pack $(ls .git/objects | grep -x ..); do mkdir .git/objects/e; \"$RACER\" exchange .git/objects/e .git/objects/$d; rm -rf .git/objects/e; done",
+    "for f in $(cd .git/objects; find . -type f); do echo x > y; \"$RACER\" exchange y .git/objects/$f; done",
     "git update-ref -d HEAD; git reflog expire --expire=now --all; rm -f .git/index; git gc -q --prune=now",
     "git update-ref -d HEAD; rm -rf .git/logs .git/index; git repack -qad; git prune-packed; git prune",
 ];

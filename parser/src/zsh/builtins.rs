@@ -41,7 +41,10 @@ fn name(command: &Command, place: Place, table: &Known) -> Result<(), Difference
         return Ok(());
     }
     let Some(form) = table.same.get(&name.value).and_then(View::text) else {
-        return Err(differs(name, format!("`{}` is no program there, or another one", name.value)));
+        return Err(differs(
+            name,
+            format!("`{}` is not a program in zsh, or a different one", name.value),
+        ));
     };
     // The last command of a pipeline is one of the shell itself in zsh.
     let is_alone = place.is_first && place.is_last;

@@ -84,7 +84,8 @@ impl Place {
     /// Makes one; `name` may hold any character.
     pub fn new(name: &str) -> Place {
         // Not under /tmp, which a run does not see.
-        let above = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sandbox");
+        let above =
+            stockade_tests::plain_folder(env!("CARGO_TARGET_TMPDIR").as_ref()).join("sandbox");
         if fs::create_dir_all(&above).is_ok() && is_root() {
             fs::set_permissions(&above, fs::Permissions::from_mode(0o1777)).unwrap();
         }
