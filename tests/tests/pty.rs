@@ -241,10 +241,15 @@ fn the_terminal_is_given_back_when_a_signal_would_end_stockade() {
     ] {
         // What this test itself ignores, a program in the background of a script does, stays ignored otherwise.
         let place = place("pty-term", "echo begun; sleep 600");
+        let start = format!(
+            "echo $$ >pid; exec env --default-signal {} run --quiet --pty 'bash script.sh'\n",
+            stockade_tests::stockade_word()
+        );
+        place.write("project/start.sh", &start);
         let _gateway = serves.then(|| Gateway::start(&place));
         let line = "before=$(stty -g); set -m
 (until [ -e now ]; do sleep 0.05; done; kill -s SIGNAL $(cat pid)) &
-bash -c 'echo $$ >pid; exec env --default-signal \"$STOCKADE\" run --quiet --pty \"bash script.sh\"'; echo \"status $?\"
+bash start.sh; echo \"status $?\"
 test \"$before\" = \"$(stty -g)\" && echo as before";
         let line = line.replace("SIGNAL", signal);
         let Some(mut terminal) = on_a_terminal(test, &place, &line) else { return };
