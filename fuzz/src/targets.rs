@@ -9,7 +9,7 @@ use std::cell::RefCell;
 
 use stockade_parser::json::{self, Dialect};
 use stockade_parser::{
-    Absence, CommandTree, Limits, Node, NodeKind, Programs, StartState, Witness, parse,
+    Absence, CommandTree, Limits, Node, NodeKind, Programs, StartState, Witness, Zsh, parse,
 };
 use stockade_witness::{Grammar, Seen, SeenNode, frames};
 
@@ -30,6 +30,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "rule", run: rule_holds },
     Target { name: "nested", run: nested_holds },
     Target { name: "witness", run: witness_holds },
+    Target { name: "zsh", run: zsh_holds },
     Target { name: "grammar", run: grammar_holds },
     Target { name: "scan-frames", run: scan_frames_hold },
     Target { name: "json", run: json_holds },
@@ -64,6 +65,18 @@ fn read(text: &[u8], witness: &dyn Fn(&[u8]) -> Witness) -> CommandTree {
     let draft = parse(text, &StartState::default(), Programs::builtin(), &limits);
     let answers: Vec<Witness> = draft.requests().map(witness).collect();
     draft.confirm(&answers)
+}
+
+/// A text that zsh runs is never clearer than the same text where bash runs it.
+fn zsh_holds(text: &[u8]) {
+    let zsh = Some(Zsh { version: (5, 9), clean_start: true });
+    let start = StartState { zsh, ..StartState::default() };
+    let limits = Limits { depth: 100, ..Limits::default() };
+    let draft = parse(text, &start, Programs::builtin(), &limits);
+    let answers: Vec<Witness> = draft.requests().map(seen).collect();
+    let by_zsh = draft.confirm(&answers);
+    let by_bash = read(text, &seen);
+    assert!(by_zsh.opaque_spans().len() >= by_bash.opaque_spans().len());
 }
 
 /// The tokens are the text: every byte is in exactly one.
