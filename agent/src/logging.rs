@@ -1,6 +1,6 @@
-//! What the processes of this executable say of their own work: off, unless `STOCKADE_LOG` names levels.
+//! Logging of this executable's own work: off, unless `STOCKADE_LOG` names levels.
 //!
-//! It goes to standard error, which is nobody's answer. No command, no content and no key is said: the events of this project
+//! Events go to standard error, which no answer uses. They hold no command, no content and no key: those of this project
 //! name numbers, states and errors, and those of libraries are heard only where their module is named.
 
 use std::str::FromStr as _;

@@ -1,7 +1,7 @@
 //! Texts that zsh and bash read alike: a small part of both languages, and nothing else.
 //!
 //! The reader here is its own. It knows bytes and no grammar of bash, so that a mistake in one is not one in the other.
-//! What it does not know is told with the construct; the text is unknown then.
+//! A construct that the reader does not know is named, and makes the text unknown.
 
 use std::sync::LazyLock;
 
@@ -44,7 +44,7 @@ pub(crate) fn difference(text: &[u8], zsh: Zsh) -> Option<Difference> {
     lines::read(text).and_then(|pipelines| builtins::check(&pipelines, table)).err()
 }
 
-/// What the table says.
+/// Content of the table.
 struct Known {
     first: (u32, u32),
     last: (u32, u32),

@@ -137,7 +137,7 @@ fn an_editor_lists_loads_closes_and_deletes_sessions() {
     let first = script(&[&[say("blue answer")]]);
     drop(executable("stockade-agent"));
     let mut begin = place.stockade(["agent", "-p", "blue words", "--session-id", id]);
-    // It stays in a mode that allows less, and the editor shows that one.
+    // The session stays in a mode that allows less, and the editor shows that one.
     begin.args(["--permission-mode", "plan"]);
     begin.env("ANTHROPIC_BASE_URL", first.url()).env("ANTHROPIC_API_KEY", "sk-test");
     assert!(begin.output().expect("the agent starts").status.success());

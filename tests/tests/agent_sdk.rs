@@ -277,7 +277,7 @@ fn python_lists_reads_names_copies_and_removes_sessions() {
     assert!(of_the_copy.contains("blue words") && !of_the_copy.contains("green words"));
 }
 
-/// What the scripts see of a session in a store of the host: the same with both packages.
+/// Answers of the scripts about a session in a store of the host: the same with both packages.
 fn of_a_store() -> [Value; 6] {
     let with = |more: &[(&str, &str)]| {
         let first = [

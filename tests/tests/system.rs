@@ -375,7 +375,7 @@ fn the_units_are_read_by_systemd_and_the_recorder_is_closed() {
     assert_eq!(open, OPEN);
 }
 
-/// What the unit of the keeper leaves open: its own work, and mounts, namespaces, network, memory and devices of commands.
+/// Lines that the unit of the keeper leaves open, for its own work and for mounts, namespaces, network, memory and devices of commands.
 const OPEN: [&str; 38] = [
     "CapabilityBoundingSet=~CAP_SET(UID|GID|PCAP)",
     "DeviceAllow=",

@@ -126,7 +126,7 @@ fn a_call_is_a_trace_that_goes_on_from_its_caller() {
     );
     assert_eq!(named(&run.attributes)["process.exit.code"], 0);
     assert_eq!(named(&run.attributes)["stockade.stdout.bytes"], "confidential\n".len());
-    // What the caller does not want to be recorded is no trace, and still counted.
+    // A call whose caller wants no trace has none, and is counted all the same.
     let unsampled = TRACE.replace("-01", "-00");
     run_with(&place, "echo more", &[("TRACEPARENT", &unsampled)]);
     run_with(&place, "echo more", &[("TRACEPARENT", "00-not-a-trace-01")]);

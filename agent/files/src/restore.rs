@@ -41,7 +41,7 @@ pub(crate) fn restore(
     };
     let file_path = path;
     let path = absolute(cwd, path)?;
-    // What the caller wants is its word: a file gets nothing that it did not hold before a change of the session.
+    // The caller is not believed: a file gets back only content that it held before a change of the session.
     if !keep.knows(&path, wanted.before.as_deref(), wanted.mode) {
         return refuse("the session made no such change");
     }

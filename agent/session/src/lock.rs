@@ -74,7 +74,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What the system says of a process (proc_pid_stat(5)).
+/// Name and parent of a process, as the kernel gives them (proc_pid_stat(5)).
 struct Process {
     name: String,
     parent: u32,

@@ -29,7 +29,7 @@ pub struct Store {
     root: PathBuf,
 }
 
-/// What was read of a session's log.
+/// Part of a session's log that was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Known {
     /// The state after these events.

@@ -24,7 +24,7 @@ pub(super) struct Row {
     pub(super) id: String,
 }
 
-/// What a key led to.
+/// Result of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Stays,

@@ -337,7 +337,7 @@ impl Server {
                 self.store.delete(&found).map_err(failed)?;
                 Ok(json!({}))
             }
-            // What was said is on the disk before anything follows from it.
+            // Each event is on disk before its effects, so there is nothing left to save.
             "session.save" => {
                 let live = self.live(params)?;
                 Ok(json!({ "saved": self.store.has(&live.id) }))

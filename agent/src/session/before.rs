@@ -26,7 +26,7 @@ pub(crate) struct Before {
     pub(crate) mode: Option<String>,
     /// They come from a projection, and are in no log yet.
     pub(crate) is_import: bool,
-    /// What was read of the log, for whoever opens it.
+    /// Part of the log that was read, for the process that opens it.
     #[serde(skip)]
     pub(crate) known: Known,
 }

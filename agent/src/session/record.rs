@@ -56,7 +56,7 @@ pub(crate) struct Record {
     /// The first events of the log, besides its start.
     first: Vec<(Kind, Value)>,
     open: Option<Open>,
-    /// What was read of its log before.
+    /// Part of the log that was read before.
     known: Known,
     /// The session of which this one is a copy, and its last message that counts.
     from: Option<(String, Option<String>)>,

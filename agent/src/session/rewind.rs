@@ -16,10 +16,10 @@ pub(crate) struct Wish {
     pub(crate) forced: bool,
 }
 
-/// What came of it.
+/// Result of a rewind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rewound {
-    /// What a person is told.
+    /// Message for the person.
     pub(crate) text: String,
     /// Files that are as they were.
     pub(crate) files: Vec<String>,

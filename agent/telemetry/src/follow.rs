@@ -80,7 +80,7 @@ pub(crate) struct Follow {
     pub(crate) batch: Batch,
     pub(crate) pending: Option<Pending>,
     pub(crate) ends: [Listening; 2],
-    /// What a gateway refused with last.
+    /// Last refusal of the gateway.
     said: String,
 }
 
@@ -132,7 +132,7 @@ impl Follow {
                 Turn::Again | Turn::Away => request = from(self.position.next),
                 Turn::Done => break,
                 Turn::Signal => {
-                    // What is pending or refused for now is told again next time.
+                    // The next start sends again what is pending or was refused for now.
                     if self.pending.is_none() {
                         self.deliver().await?;
                     }
@@ -146,7 +146,7 @@ impl Follow {
 
     /// Reads one subscription to its end.
     async fn subscription(&mut self, request: &SubscribeRequest) -> anyhow::Result<Turn> {
-        // What was taken of the one before and not sent is told again.
+        // The gateway tells again records that were read before and not sent.
         let mut news = read(self.options.clone(), request.clone())?;
         loop {
             let due = self.batch.since.map(|since| since + self.settings.together);
@@ -203,7 +203,7 @@ impl Follow {
                     false => Ok(None),
                 }
             }
-            // What was left out is told again, as fast as it is taken.
+            // The gateway tells again records that were left out, as fast as they are read.
             Told::Gap { first, last, count } => {
                 tracing::info!(first, last, count, "read too slowly; reading again");
                 Ok(self.deliver().await?.or(Some(Turn::Again)))
@@ -259,7 +259,7 @@ impl Follow {
             None => "none of your gateways is running",
         };
         anyhow::ensure!(follows, "{why}");
-        // That gateways come and go is nothing to say; that one refuses is, once.
+        // A gateway that is away is not worth a message; one that refuses is, once.
         let refuses = failure.as_ref().is_some_and(|it| it.code != Code::GatewayUnreachable);
         if refuses && self.said != why {
             say(why);

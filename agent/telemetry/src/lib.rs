@@ -41,7 +41,7 @@ pub struct Telemetry {
     pub since: Option<String>,
     /// Ends when all records are sent.
     pub once: bool,
-    /// What is sent beside names, numbers and times.
+    /// Texts to send beside names, numbers and times.
     pub include: Vec<Include>,
 }
 

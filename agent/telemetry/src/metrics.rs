@@ -12,7 +12,7 @@ pub(crate) const BOUNDS: [f64; 16] = [
     7200.0,
 ];
 
-/// What a metric is about.
+/// Subject of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct About {
     pub(crate) name: &'static str,

@@ -14,7 +14,7 @@ use crate::calls::Open;
 /// Longest file that is read.
 const LONGEST: u64 = 64 << 20;
 
-/// What is known of the log.
+/// Place in the log up to which records were sent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Position {

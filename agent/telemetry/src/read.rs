@@ -12,10 +12,10 @@ const WAITING: usize = 256;
 /// How often it is looked whether anybody still wants messages.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What comes from the gateway.
+/// Message from the gateway.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// It tells records, from this one on.
+    /// The gateway tells records from this one on.
     Begins(u64),
     Told(Told),
     /// The connection is over, or there was none.

@@ -1,4 +1,4 @@
-//! What telemetry says of a record: names, numbers and times, and texts only where they are included.
+//! Attributes of a record: names, numbers and times, and texts only where they are included.
 
 use serde_json::{Value, json};
 

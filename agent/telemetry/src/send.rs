@@ -17,12 +17,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// Most characters of a reason that a collector gives.
 const LONGEST_REASON: usize = 200;
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Sent {
     /// The collector has it, except for so many items of which it says why.
     Accepted(Option<(u64, String)>),
-    /// It cannot be taken, now or later.
+    /// The collector rejects the request for good.
     Refused(String),
     /// Another try may help, not before the time that the collector asks for.
     Later(String, Option<Duration>),

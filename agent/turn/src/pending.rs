@@ -6,7 +6,7 @@ use crate::calls::{self, Sent};
 use crate::hands::{Done, Hands};
 use crate::interrupt::Interrupt;
 
-/// What became of calls without a result.
+/// Outcome of calls that had no result.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Finished {
     /// Names of the tools that were called.

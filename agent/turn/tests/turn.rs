@@ -292,7 +292,7 @@ async fn calls_without_a_result_are_done_once_and_others_are_left() {
     );
     // Once is enough.
     assert_eq!(finish(&mut messages, &hands, &given, &mut report).await, Finished::default());
-    // What a person said behind an answer has dealt with its calls, and an answer without a result is done whole.
+    // A message of a person after an answer settles its calls; an answer without any result is done whole.
     let mut dealt = vec![answer.clone(), Message::user("stop that")];
     assert_eq!(finish(&mut dealt, &hands, &given, &mut report).await, Finished::default());
     let mut broken = vec![Message::user("go"), answer];

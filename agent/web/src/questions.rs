@@ -20,7 +20,7 @@ const MOST: usize = 200;
 pub(crate) struct Shown {
     /// Those that wait.
     pub(crate) waiting: Vec<ApprovalView>,
-    /// Who has to approve, in words, by the identity of the question.
+    /// Required approvers in words, by the identity of the question.
     needs: BTreeMap<String, String>,
     /// Those that do not wait any more, the latest first.
     pub(crate) past: VecDeque<Past>,

@@ -1,4 +1,4 @@
-//! What the commands of a text do in both shells.
+//! Commands that do the same in both shells.
 
 use super::lines::{Command, Pipeline, Word};
 use super::{Difference, Known};
@@ -83,7 +83,7 @@ fn is_directory(path: &str) -> bool {
     !path.is_empty() && !path.starts_with(['-', '+']) && steps.all(|step| step != "..")
 }
 
-/// What zsh sends to two places at once, bash sends to the last one.
+/// Refuses output to two places: zsh sends it to both, bash to the last one.
 fn redirects(command: &Command, place: Place) -> Result<(), Difference> {
     let is_piped = |descriptor: u8| match descriptor {
         0 => !place.is_first,

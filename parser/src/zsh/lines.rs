@@ -7,7 +7,7 @@ use crate::Span;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
     pub value: String,
-    /// It has a quote, or an equals sign outside of quotes: no name of a command.
+    /// The word has a quote, or an equals sign outside of quotes, so it is not the name of a command.
     pub is_operand: bool,
     pub span: Span,
 }

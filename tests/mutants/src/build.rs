@@ -78,7 +78,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// It cannot be written.
+    /// The source cannot be written.
     pub fn write(&self, name: &str, source: &str) -> Result<(), String> {
         self.put(name, source.as_bytes())
     }

@@ -58,7 +58,7 @@ struct Rewriter<'a> {
     left_out: &'a BTreeSet<usize>,
     found: &'a mut Vec<Mutant>,
     functions: Vec<String>,
-    /// What is visited is evaluated by the compiler, which knows no switch.
+    /// The compiler evaluates the code that is visited; no switch exists there.
     is_const: bool,
 }
 

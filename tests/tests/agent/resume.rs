@@ -35,7 +35,7 @@ fn on_terminal(place: &Place, server: &Server, arguments: &[&str]) -> Option<Ter
     Terminal::start(place, std::path::Path::new("/usr/bin/env"), &all)
 }
 
-/// What the model was told last.
+/// Messages of the last request to the model.
 fn told(server: &Server) -> String {
     server.received().pop().expect("a request").body["messages"].to_string()
 }

@@ -229,7 +229,7 @@ fn settings_about_approvers_count_in_the_managed_file_alone_and_fail_closed() {
 /// `stockade approvals` of a user that serves until the end of the test, and the first line that it printed.
 struct Serving {
     child: Child,
-    // What it says further has a reader that stays.
+    // A reader stays open for further output.
     _said: std::io::BufReader<std::process::ChildStdout>,
     line: String,
 }

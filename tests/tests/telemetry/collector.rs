@@ -108,7 +108,7 @@ fn a_real_collector_takes_traces_metrics_and_logs() {
     let url = format!("http://127.0.0.1:{}", ports[1]);
     let sent = telemetry(&place, &url, &["--once"]).output().expect("it starts");
     assert_eq!((sent.status.code(), text(&sent.stderr)), (Some(0), String::new()));
-    // It prints in a task of its own, after it answered.
+    // The collector prints in a task of its own, after its answer.
     let wanted = [
         "Trace ID       : 4bf92f3577b34da6a3ce929d0e0e4736",
         "Parent ID      : 00f067aa0ba902b7",

@@ -19,7 +19,7 @@ fn difference(line: &str) -> Option<String> {
     found.map(|it| it.detail.clone())
 }
 
-/// What a shell did: status, output, and the files of its directory.
+/// Effects of a shell: status, output, and the files of its directory.
 #[derive(Debug, PartialEq, Eq)]
 struct Done {
     status: Option<i32>,
@@ -358,7 +358,7 @@ fn random_texts_that_are_taken_for_the_same_do_the_same() {
         let count = 1 + numbers.below(9);
         let pieces = (0..count).map(|_| PIECES.get(numbers.below(PIECES.len())).expect("a piece"));
         let line: String = pieces.copied().collect();
-        // What bash does not take is flagged by its own parser.
+        // The parser of bash itself rejects texts that bash does not take.
         let valid =
             Command::new("bash").args(["-n", "-c", "--", &line]).stderr(Stdio::null()).status();
         if difference(&line).is_none() && valid.is_ok_and(|it| it.success()) {

@@ -1,4 +1,4 @@
-//! What tests of large logs have in common.
+//! Helpers of the tests of large logs.
 
 /// Most memory that this process has had, in MiB (proc_pid_status(5)).
 pub fn peak() -> u64 {

@@ -19,11 +19,11 @@ enum Kind {
     List,
     /// This value tightens.
     When(Value),
-    /// It loosens, or neither of both.
+    /// The setting loosens, or neither tightens nor loosens.
     Loosens,
-    /// What it restricts does not exist here.
+    /// The setting restricts a feature that does not exist here.
     Nothing,
-    /// It has keys of its own.
+    /// The setting is an object with keys of its own.
     Group,
 }
 
@@ -129,7 +129,7 @@ fn group(
             }
             (Some(Kind::List), value @ Value::Array(_)) => value,
             (Some(Kind::When(wanted)), value) if value == wanted => value,
-            // What is not a truth value says nothing, and may have been meant to tighten.
+            // A value that is not a Boolean decides nothing, and may have been meant to tighten.
             (Some(Kind::When(Value::Bool(_))), Value::Bool(_)) | (Some(Kind::Loosens), _) => {
                 left_out.push(shown);
                 continue;

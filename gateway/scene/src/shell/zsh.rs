@@ -1,4 +1,4 @@
-//! What a zsh is, and what may be around one that runs a text.
+//! The zsh that runs texts: its version, its start file and its environment.
 
 use std::fs;
 use std::io::Read as _;
@@ -17,7 +17,7 @@ pub(super) const WORDS: &[&str] = &["zsh", "-f", "-c"];
 /// Largest start file that is read, in bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// What the bytes of a zsh tell.
+/// Facts from the bytes of a zsh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     version: (u32, u32),
