@@ -108,7 +108,7 @@ pub(crate) fn passage_of(symbols: Vec<Option<u8>>, directory: Option<&Path>) -> 
             let found = if may_be(part, b"proc") { in_proc(behind) } else { Passage::No };
             let found = match found {
                 Passage::No if may_be(part, b"dev") => in_dev(behind),
-                found @ (Passage::No | Passage::Descriptor | Passage::Anywhere) => found,
+                found => found,
             };
             if found != Passage::No {
                 return found;

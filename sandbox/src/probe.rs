@@ -101,12 +101,7 @@ pub(crate) fn start(launcher: &Path) -> Host {
 fn why(error: &Error) -> String {
     match error {
         Error::Unenforceable { reason, .. } => reason.clone(),
-        error @ (Error::Launcher { .. }
-        | Error::Report { .. }
-        | Error::Step { .. }
-        | Error::Exec { .. }
-        | Error::Terminal { .. }
-        | Error::Spec { .. }) => error.to_string(),
+        error => error.to_string(),
     }
 }
 

@@ -176,8 +176,8 @@ impl Door {
         let without = count(&self.without_output, "answer had none", "answers had none");
         let parts: Vec<String> = wrong.into_iter().chain(without).collect();
         let why =
-            if parts.is_empty() { "the model gave none".to_owned() } else { parts.join(", ") };
-        format!("{WRONG_OUTPUTS}there is no valid structured output: {why}")
+            if parts.is_empty() { "nothing was returned".to_owned() } else { parts.join(", ") };
+        format!("{WRONG_OUTPUTS}the model returned no valid structured output: {why}")
     }
 
     /// Returns what every hook is told.

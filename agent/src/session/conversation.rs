@@ -158,14 +158,7 @@ impl Conversation {
             End::Finished { .. } if wants && self.door.session().structured().is_none() => {
                 End::Ended(self.door.no_output())
             }
-            end @ (End::Finished { .. }
-            | End::Turns
-            | End::Budget
-            | End::Interrupted { .. }
-            | End::Ended(_)
-            | End::Full
-            | End::Failed(_)
-            | End::Wrong(_)) => end,
+            end => end,
         };
         if let End::Failed(_) = &end {
             let Ended { class, text, .. } = Ended::of(&end);

@@ -110,15 +110,7 @@ impl Error {
             Error::Write { step, cause, .. } | Error::Read { step, cause, .. } => {
                 format!("{step}: {cause}")
             }
-            other @ (Error::Damaged { .. }
-            | Error::Busy { .. }
-            | Error::LockLost { .. }
-            | Error::Newer { .. }
-            | Error::OtherHost { .. }
-            | Error::Slow { .. }
-            | Error::Record { .. }
-            | Error::Recorder { .. }
-            | Error::Rules { .. }) => other.to_string(),
+            other => other.to_string(),
         }
     }
 

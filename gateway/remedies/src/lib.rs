@@ -193,7 +193,7 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
                 "a rule would take its name as a pattern, and allow others as well; rename it",
             )
         }
-        remedy @ (Remedy::Change { .. } | Remedy::Nothing(_) | Remedy::Instead(_)) => remedy,
+        remedy => remedy,
     }
 }
 

@@ -300,17 +300,10 @@ impl Rights {
     fn answer(&self, id: Option<&Id>, answer: Value, open: &Mutex<Open>) -> Value {
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = id.and_then(|id| open.questions.remove(id));
-        let answer = match for_one_call(answer) {
-            Answer::Once if !asked.is_some_and(|asked| self.said.agrees(&asked)) => Answer::Deny,
-            answer @ (Answer::Once
-            | Answer::Session
-            | Answer::For(_)
-            | Answer::Always
-            | Answer::AlwaysRule(_)
-            | Answer::Deny
-            | Answer::DenyWith(_)
-            | Answer::Withdrawn) => answer,
-        };
+        let answer = for_one_call(answer);
+        let is_forged =
+            answer == Answer::Once && !asked.is_some_and(|asked| self.said.agrees(&asked));
+        let answer = if is_forged { Answer::Deny } else { answer };
         // Null is not an answer, which runs nothing.
         serde_json::to_value(answer).unwrap_or_default()
     }

@@ -142,12 +142,7 @@ fn resolved(rules: &Rules, facts: &Facts) -> Mode {
             Mode::Default
         }
         Mode::Auto if settings.disable_auto => Mode::Default,
-        mode @ (Mode::Default
-        | Mode::AcceptEdits
-        | Mode::Plan
-        | Mode::Auto
-        | Mode::DontAsk
-        | Mode::BypassPermissions) => mode,
+        mode => mode,
     }
 }
 

@@ -200,7 +200,7 @@ pub(super) fn led(text: &OsString, content: Before) -> Before {
     match content {
         Before::Content(content) => Before::Led(text.clone(), Some(content)),
         Before::Nothing => Before::Led(text.clone(), None),
-        other @ (Before::Link(_) | Before::Led(..) | Before::Large(_) | Before::Unknown) => other,
+        other => other,
     }
 }
 

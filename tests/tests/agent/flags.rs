@@ -273,7 +273,7 @@ fn what_a_result_without_its_form_says_is_true() {
         (result["errors"][0].as_str().expect("an error").to_owned(), server.received().len())
     };
     let wrong = [call("s", "StructuredOutput", json!({ "n": "x" }))];
-    let (words, begin) = ([say("words")], "there is no valid structured output: ");
+    let (words, begin) = ([say("words")], "the model returned no valid structured output: ");
     for (answers, end) in [
         ([&words, &words, &words], "3 answers had none"),
         ([&wrong, &wrong, &wrong], "3 calls of StructuredOutput were invalid"),
