@@ -71,3 +71,34 @@ fn no_command_changes_the_executable_of_the_gateway_or_the_agents_beside_it() {
     );
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// What a command puts in the place of such a shell would run the next call, outside of the sandbox as well.
+#[test]
+fn a_shell_in_a_place_where_commands_write_is_refused() {
+    let place = Place::new("own-shell");
+    let (inside, outside) = (place.project().join("shell"), place.home().join("shell"));
+    for copy in [&inside, &outside] {
+        copy_program(Path::new("/bin/bash"), copy);
+    }
+    let link = place.home().join("link");
+    std::os::unix::fs::symlink(&inside, &link).expect("a link");
+    let ran = |shell: &Path| {
+        let settings = format!(
+            r#"{{"shell": {shell:?}, "permissions": {{"allow": ["Bash(ls:*)"]}}, "sandbox": {{"excludedCommands": ["ls"]}}}}"#
+        );
+        place.write("home/.config/stockade/settings.json", &settings);
+        let output = place.output(["run", "--no-daemon", "--quiet", "--", "ls -d ."]);
+        let told = String::from_utf8_lossy(&output.stderr).lines().next().map(str::to_owned);
+        (String::from_utf8_lossy(&output.stdout).into_owned(), told.unwrap_or_default())
+    };
+    assert_eq!(ran(&outside), (".\n".to_owned(), String::new()));
+    let project = place.project();
+    for shell in [&inside, &link] {
+        let message = format!(
+            "stockade: invalid setting `shell`: `{}` is in `{}`, where commands can write",
+            shell.display(),
+            project.display()
+        );
+        assert_eq!(ran(shell), (String::new(), message));
+    }
+}

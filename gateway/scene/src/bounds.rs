@@ -196,12 +196,7 @@ fn check_own(
 
 /// Refuses settings in `file` that lie where commands write; blocks on the file system.
 pub fn check_settings(file: &Path, regions: &[PathBuf]) -> Result<(), Failure> {
-    let way = Names::default().way(file, Path::new("/"));
-    let link = way.links.iter().find(|link| inside(link, regions).is_some());
-    let Some(region) = link.map_or_else(|| inside(way.real(), regions), |it| inside(it, regions))
-    else {
-        return Ok(());
-    };
+    let Some(region) = region_of(file, regions) else { return Ok(()) };
     let message = format!(
         "the settings file `{}` is rejected: it is in `{}`, where commands can write, so one of them could have written it",
         file.display(),
@@ -210,6 +205,26 @@ pub fn check_settings(file: &Path, regions: &[PathBuf]) -> Result<(), Failure> {
     let help = "keep it as a plain file outside of every project, or put its text into `.stockade/settings.json` of the \
                 project and trust that";
     Err(Failure::new(Code::SettingsRejected, message, help))
+}
+
+/// Refuses a shell at `path` that lies where commands write, or to which a link there leads: one of them could have put
+/// another program in its place. Blocks on the file system.
+pub fn check_shell(path: &Path, regions: &[PathBuf]) -> Result<(), Failure> {
+    let Some(region) = region_of(path, regions) else { return Ok(()) };
+    let message = format!(
+        "invalid setting `shell`: `{}` is in `{}`, where commands can write",
+        path.display(),
+        region.display()
+    );
+    let help = "set `shell` to a program outside of every project, such as `/bin/bash`";
+    Err(Failure::new(Code::ShellMissing, message, help))
+}
+
+/// Returns the region in which `path`, or a link on the way to it, can be written.
+fn region_of<'a>(path: &Path, regions: &'a [PathBuf]) -> Option<&'a PathBuf> {
+    let way = Names::default().way(path, Path::new("/"));
+    let link = way.links.iter().find(|link| inside(link, regions).is_some());
+    link.map_or_else(|| inside(way.real(), regions), |it| inside(it, regions))
 }
 
 /// Returns the region of `regions` in which `path` can be written: not what has a protected name there.

@@ -97,6 +97,9 @@ impl Scene {
             },
         )?;
         let search = environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
+        if let Some(path) = &settings.shell {
+            bounds::check_shell(path, &bounds::of(&place, places))?;
+        }
         let shell = shell::find(settings.shell.as_deref(), search, &place, &places.state)?;
         let mode = match &context.mode {
             Some(name) => Mode::named(name).ok_or_else(|| {
