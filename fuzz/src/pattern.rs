@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stockade_sandbox::{Match, Pattern};
+use stockade_spec::{Match, Pattern};
 
 /// What a pattern covers it covers with all beneath, and a name stands for itself where its wildcards are written out.
 pub fn pattern_holds(bytes: &[u8]) {

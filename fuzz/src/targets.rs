@@ -54,7 +54,7 @@ fn git_index_holds(bytes: &[u8]) {
 
 /// Every variable has a section and a name.
 fn git_configuration_holds(bytes: &[u8]) {
-    for variable in stockade_sandbox::git_variables(bytes).unwrap_or_default() {
+    for variable in stockade_spec::git_variables(bytes).unwrap_or_default() {
         assert!(variable.key.contains('.'), "{variable:?}");
         assert!(!variable.full.is_empty(), "{variable:?}");
     }

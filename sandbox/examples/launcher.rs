@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use stockade_sandbox::{
+use stockade_spec::{
     Access, FileRule, Files, Limits, Mediation, Network, Program, SandboxSpec, Stdio,
 };
 
@@ -50,7 +50,7 @@ fn main() {
         required: Default::default(),
         mediation: Mediation::Writes,
         confine: std::env::var_os("UNCONFINED").is_none(),
-        fallback: stockade_sandbox::Fallback::Refuse,
+        fallback: stockade_spec::Fallback::Refuse,
     };
     std::process::exit(run(&spec));
 }

@@ -8,9 +8,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use stockade_sandbox::{
-    Access, FileRule, Files, LauncherZygote, Limits, Loopback, Mediation, Network, Program,
-    SandboxSpec, Stdio, spawn,
+use stockade_sandbox::{LauncherZygote, Loopback, spawn};
+use stockade_spec::{
+    Access, FileRule, Files, Limits, Mediation, Network, Program, SandboxSpec, Stdio,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -126,6 +126,6 @@ fn spec() -> SandboxSpec {
         required: BTreeSet::new(),
         mediation: Mediation::Writes,
         confine: true,
-        fallback: stockade_sandbox::Fallback::Refuse,
+        fallback: stockade_spec::Fallback::Refuse,
     }
 }

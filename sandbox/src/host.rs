@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Enforced, Protection};
+use stockade_spec::{Enforced, Protection};
 
 /// Protections that this machine can enforce.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +69,9 @@ impl Host {
 
     /// Returns the report for a machine that enforces nothing.
     pub(crate) fn without(reason: &str) -> Host {
-        let missing =
-            |protection: &Protection| (*protection, crate::State::Missing(reason.to_owned()));
+        let missing = |protection: &Protection| {
+            (*protection, stockade_spec::State::Missing(reason.to_owned()))
+        };
         Host {
             probes: Vec::new(),
             surroundings: Vec::new(),

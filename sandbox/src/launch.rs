@@ -31,11 +31,12 @@ use crate::kernel::foreign::Foreign;
 use crate::kernel::frames;
 use crate::kernel::group::Group;
 use crate::kernel::syscalls::{self, Ended, Fork};
-use crate::spec::Fallback;
-use crate::spec::codec::{Failure, Order, Report, Wire};
-use crate::{Enforced, Network, Protection, SandboxSpec, supervise};
+use crate::supervise;
 use heard::Heard;
 use ready::Ready;
+use stockade_spec::Fallback;
+use stockade_spec::codec::{Failure, Order, Report, Wire};
+use stockade_spec::{Enforced, Network, Protection, SandboxSpec};
 
 /// Longest time for all steps before the command starts; a dead network mount must not hang it.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -356,7 +357,7 @@ fn no_namespaces(required: Option<&Protection>, reason: &str) -> Failure {
     Failure::Unenforceable {
         protection: required.copied().unwrap_or(Protection::WriteOutside),
         reason: format!("namespaces cannot be made: {reason}"),
-        help: crate::spec::help::namespaces(),
+        help: stockade_spec::help::namespaces(),
     }
 }
 

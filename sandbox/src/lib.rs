@@ -1,4 +1,4 @@
-//! Confined processes: [`SandboxSpec`] says what one may reach, [`spawn`] starts it.
+//! Confined processes: [`SandboxSpec`](stockade_spec::SandboxSpec) says what one may reach, [`spawn`] starts it.
 //!
 //! Synchronous, reads no settings and no environment, and decides nothing. [`launch`] is the other half:
 //! the executable started again as `stockade launch` confines itself step by step and becomes the command.
@@ -8,7 +8,6 @@
 
 #[cfg(target_os = "linux")]
 mod forked_worker;
-mod git_text;
 mod host;
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -17,7 +16,6 @@ mod last_words;
 mod launch;
 #[cfg(target_os = "linux")]
 mod launcher_zygote;
-mod macos;
 #[cfg(not(target_os = "linux"))]
 mod other;
 mod peer;
@@ -26,7 +24,6 @@ mod probe;
 mod signals;
 #[cfg(target_os = "linux")]
 mod spawn;
-mod spec;
 #[cfg(target_os = "linux")]
 mod supervise;
 #[cfg(target_os = "linux")]
@@ -34,14 +31,12 @@ mod surroundings;
 
 #[cfg(target_os = "linux")]
 pub use forked_worker::{Branch, ForkedWorker};
-pub use git_text::{GitVariable, git_variables};
 pub use host::{Host, Probe};
 pub use last_words::LastWords;
 #[cfg(target_os = "linux")]
 pub use launch::Loopback;
 #[cfg(target_os = "linux")]
 pub use launcher_zygote::LauncherZygote;
-pub use macos::seatbelt_profile;
 #[cfg(not(target_os = "linux"))]
 pub use other::{
     Branch, Child, ForkedWorker, Launcher, LauncherZygote, Listeners, Loopback, Progress, Starting,
@@ -53,13 +48,4 @@ pub use signals::{HeldSignals, close_inherited, end_now, ending_signals, let_end
 pub use spawn::{
     Child, Launcher, Listeners, Progress, Starting, Stopper, confine_proxy, confine_worker, launch,
     spawn,
-};
-pub use spec::enforced::{Enforced, Protection, State};
-pub use spec::journal::{Before, Entry, MOST_KEPT_BYTES, Touched, read_journal};
-pub use spec::pattern::{Match, Pattern, Wild};
-pub use spec::run::{Ending, Error, Exit, Stdio};
-pub use spec::violation::{AT_TOP, OWN_LOOPBACK, UNSEEN_SOCKET, Violation};
-pub use spec::{
-    Access, Cache, Fallback, FileRule, Files, GitKeys, INIT_NAME, Limits, Mediation, Network,
-    PROXY_PORTS, Program, SandboxSpec, Shown, Watched, Window,
 };

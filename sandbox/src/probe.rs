@@ -16,10 +16,11 @@ use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
 use crate::kernel::{landlock, syscalls};
-use crate::spec::{Access, Fallback, FileRule};
-use crate::{
-    Enforced, Error, Files, Host, Limits, Mediation, Network, Probe, Program, Protection,
-    SandboxSpec, State, Stdio, spawn,
+use crate::{Host, Probe, spawn};
+use stockade_spec::{Access, Fallback, FileRule};
+use stockade_spec::{
+    Enforced, Error, Files, Limits, Mediation, Network, Program, Protection, SandboxSpec, State,
+    Stdio,
 };
 
 pub(crate) use inside::run as inside;
@@ -283,9 +284,11 @@ fn result(name: &str, seen: Result<String, (String, String)>) -> Probe {
 fn user_namespaces() -> Probe {
     let most = fs::read_to_string("/proc/sys/user/max_user_namespaces");
     let seen = match most.as_deref().map(str::trim) {
-        Ok("0") => Err(("the kernel allows 0 of them".to_owned(), crate::spec::help::namespaces())),
+        Ok("0") => {
+            Err(("the kernel allows 0 of them".to_owned(), stockade_spec::help::namespaces()))
+        }
         Ok(most) => Ok(format!("the kernel allows {most} of them")),
-        Err(_) => Err(("the kernel has none".to_owned(), crate::spec::help::namespaces())),
+        Err(_) => Err(("the kernel has none".to_owned(), stockade_spec::help::namespaces())),
     };
     result("user namespaces", seen)
 }
@@ -308,7 +311,7 @@ fn start_of(tried: &Result<(Succeeded, Ran), Error>) -> Probe {
         Err(error @ Error::Step { step, .. }) if step == PLACE => {
             Err((error.to_string(), "allow this user to create files in `/tmp` or `/var/tmp`, or start stockade in your own directory".to_owned()))
         }
-        Err(error) => Err((error.to_string(), crate::spec::help::namespaces())),
+        Err(error) => Err((error.to_string(), stockade_spec::help::namespaces())),
     };
     result("a confined start", seen)
 }
@@ -316,8 +319,9 @@ fn start_of(tried: &Result<(Succeeded, Ran), Error>) -> Probe {
 /// Returns what came of an act, and whether it was stopped.
 fn judged(act: &inside::Act, outside: &Succeeded, inside: &Succeeded) -> (Probe, bool) {
     let of = |succeeded: &Succeeded| succeeded.get(act.name).copied();
-    let help =
-        || act.protections.first().map(|it| crate::spec::help::protection(*it)).unwrap_or_default();
+    let help = || {
+        act.protections.first().map(|it| stockade_spec::help::protection(*it)).unwrap_or_default()
+    };
     let seen = match (of(outside), of(inside)) {
         (_, Some(true)) => Err(("it succeeds".to_owned(), help())),
         (_, None) => Err(("it was not tried".to_owned(), help())),
@@ -336,7 +340,7 @@ fn survivors(inside: &Ran, enforced: &mut Enforced) -> Probe {
         true => Ok("a process that was left behind ended with the run".to_owned()),
         false => Err((
             "a process that was left behind went on".to_owned(),
-            crate::spec::help::protection(Protection::Survivors),
+            stockade_spec::help::protection(Protection::Survivors),
         )),
     };
     let probe = result("cannot outlive the run", seen);

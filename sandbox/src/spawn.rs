@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::forked_worker::{ForkedWorker, Process};
 use crate::kernel::frames;
 use crate::kernel::syscalls;
-use crate::spec::codec::{Failure, Order, Report, Wire};
-use crate::spec::{Fallback, Network};
-use crate::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
+use stockade_spec::codec::{Failure, Order, Report, Wire};
+use stockade_spec::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
+use stockade_spec::{Fallback, Network};
 
 /// Longest time that a launcher may take to report; its own limits are shorter.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub struct Child {
     left: Option<Process>,
 }
 
-/// The ways out of a run with [`crate::Network::Proxy`]: listening sockets on its private loopback. Whoever
+/// The ways out of a run with [`stockade_spec::Network::Proxy`]: listening sockets on its private loopback. Whoever
 /// holds them serves the command; when they are closed, nothing answers there any more.
 #[derive(Debug)]
 pub struct Listeners {

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use crate::kernel::bpf::{Table, Verdict};
 use crate::kernel::seccomp;
 use crate::kernel::syscalls::{self, Fork, Notification};
-use crate::{SandboxSpec, Violation};
+use stockade_spec::{SandboxSpec, Violation};
 
 use configuration::Keys;
 pub(crate) use guard::Guard;
@@ -154,7 +154,7 @@ impl Supervisor {
             violations: Vec::new(),
             unlisted: 0,
             workers: Vec::new(),
-            too_many_descriptors: crate::spec::violation::too_many_descriptors(&spec.limits),
+            too_many_descriptors: stockade_spec::violation::too_many_descriptors(&spec.limits),
         }
     }
 

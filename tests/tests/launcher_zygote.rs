@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use stockade_sandbox::{
-    Access, Child, Fallback, FileRule, Files, Launcher, LauncherZygote, Limits, Mediation, Network,
-    PROXY_PORTS, Program, SandboxSpec, Stdio,
+use stockade_sandbox::{Child, Launcher, LauncherZygote};
+use stockade_spec::{
+    Access, Fallback, FileRule, Files, Limits, Mediation, Network, PROXY_PORTS, Program,
+    SandboxSpec, Stdio,
 };
 
 /// Set in the copy of this program that sees a kernel with an older Landlock.

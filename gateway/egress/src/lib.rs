@@ -16,7 +16,7 @@ pub mod trial;
 pub mod worker;
 
 pub use broker::Saving;
-use stockade_sandbox::{Network, PROXY_PORTS};
+use stockade_spec::{Network, PROXY_PORTS};
 
 /// Port of the HTTP listener inside of a run. No command can listen there.
 pub const HTTP_PORT: u16 = PROXY_PORTS[0];

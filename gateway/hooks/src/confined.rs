@@ -45,7 +45,7 @@ pub(super) async fn run(job: Job) -> Ended {
 }
 
 async fn attempt(job: Job) -> Result<Ended, String> {
-    let unconfined = |error: sandbox::Error| format!("{UNCONFINABLE}: {error}");
+    let unconfined = |error: stockade_spec::Error| format!("{UNCONFINABLE}: {error}");
     let (theirs, ours) = pipes::stdio(true, false).map_err(unconfined)?;
     let (limit, input, state) = (job.limit, job.input.clone(), job.places.state.clone());
     let handler = format!("the hook `{}`", Handler::Command(job.command.clone()).text());
@@ -102,7 +102,10 @@ impl Drop for Stop {
 }
 
 /// Starts a hook; blocks. Returns what it is and the directory of its temporary files.
-fn start(job: &Job, stdio: sandbox::Stdio) -> Result<(sandbox::Child, Temporary, Journal), String> {
+fn start(
+    job: &Job,
+    stdio: stockade_spec::Stdio,
+) -> Result<(sandbox::Child, Temporary, Journal), String> {
     let mut variables = match job.layer {
         Layer::Policy => job.variables.clone(),
         Layer::Builtin | Layer::User | Layer::Project | Layer::Local | Layer::Flag => {
@@ -117,7 +120,9 @@ fn start(job: &Job, stdio: sandbox::Stdio) -> Result<(sandbox::Child, Temporary,
         planned.map_err(|failure| format!("{UNCONFINABLE}: {}", failure.message))?;
     match sandbox::spawn(&job.executable, &spec, stdio) {
         Ok((child, _)) => Ok((child, temporary, journal)),
-        Err(error @ sandbox::Error::Exec { .. }) => Err(format!("it cannot be started: {error}")),
+        Err(error @ stockade_spec::Error::Exec { .. }) => {
+            Err(format!("it cannot be started: {error}"))
+        }
         Err(error) => Err(format!("{UNCONFINABLE}: {error}")),
     }
 }

@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
-use stockade_sandbox as sandbox;
 use tokio::net::unix::pipe;
 
 /// Our ends.
@@ -20,23 +19,26 @@ pub struct Ours {
 }
 
 /// Makes fresh pipes; without `stdin` standard input is the empty device. With `one_stream` both outputs are one pipe.
-pub fn stdio(stdin: bool, one_stream: bool) -> Result<(sandbox::Stdio, Ours), sandbox::Error> {
-    make(stdin, one_stream).map_err(|source| sandbox::Error::Report { source })
+pub fn stdio(
+    stdin: bool,
+    one_stream: bool,
+) -> Result<(stockade_spec::Stdio, Ours), stockade_spec::Error> {
+    make(stdin, one_stream).map_err(|source| stockade_spec::Error::Report { source })
 }
 
 /// Returns nothing to read from and nowhere to write to.
-pub fn nothing() -> Result<sandbox::Stdio, sandbox::Error> {
+pub fn nothing() -> Result<stockade_spec::Stdio, stockade_spec::Error> {
     let open = || rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-    let all = || Ok(sandbox::Stdio { stdin: open()?, stdout: open()?, stderr: open()? });
-    all().map_err(|source: io::Error| sandbox::Error::Report { source })
+    let all = || Ok(stockade_spec::Stdio { stdin: open()?, stdout: open()?, stderr: open()? });
+    all().map_err(|source: io::Error| stockade_spec::Error::Report { source })
 }
 
 /// Returns the error for something of ours that went away.
-pub fn broken(what: &str) -> sandbox::Error {
-    sandbox::Error::Report { source: io::Error::other(format!("{what} ended")) }
+pub fn broken(what: &str) -> stockade_spec::Error {
+    stockade_spec::Error::Report { source: io::Error::other(format!("{what} ended")) }
 }
 
-fn make(stdin: bool, one_stream: bool) -> io::Result<(sandbox::Stdio, Ours)> {
+fn make(stdin: bool, one_stream: bool) -> io::Result<(stockade_spec::Stdio, Ours)> {
     let (input, sender) = match stdin {
         true => {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -55,7 +57,7 @@ fn make(stdin: bool, one_stream: bool) -> io::Result<(sandbox::Stdio, Ours)> {
             (Some(pipe::Receiver::from_owned_fd(nonblocking(errors)?)?), stderr)
         }
     };
-    let theirs = sandbox::Stdio { stdin: input, stdout, stderr };
+    let theirs = stockade_spec::Stdio { stdin: input, stdout, stderr };
     let ours = Ours {
         stdin: sender,
         stdout: pipe::Receiver::from_owned_fd(nonblocking(output)?)?,

@@ -6,7 +6,7 @@
 //! Nobody else makes a grant:
 //!
 //! ```compile_fail,E0451
-//! fn forged(spec: stockade_sandbox::SandboxSpec) -> stockade_monitor::decide::Grant {
+//! fn forged(spec: stockade_spec::SandboxSpec) -> stockade_monitor::decide::Grant {
 //!     stockade_monitor::decide::Grant { spec }
 //! }
 //! ```
@@ -28,7 +28,7 @@
 //! changes what one allows:
 //!
 //! ```compile_fail,E0616
-//! fn widened(grant: &mut stockade_monitor::decide::Grant, spec: stockade_sandbox::SandboxSpec) {
+//! fn widened(grant: &mut stockade_monitor::decide::Grant, spec: stockade_spec::SandboxSpec) {
 //!     grant.spec = spec;
 //! }
 //! ```
@@ -57,13 +57,13 @@
 //! fn recorded(decision: stockade_log::Recorded<stockade_monitor::decide::Spec>) {
 //!     let _ = stockade_monitor::decide::decide(decision);
 //! }
-//! fn once(grant: stockade_monitor::decide::Grant) -> stockade_sandbox::SandboxSpec {
+//! fn once(grant: stockade_monitor::decide::Grant) -> stockade_spec::SandboxSpec {
 //!     grant.into_spec()
 //! }
 //! ```
 
 use stockade_policy::Decision;
-use stockade_sandbox::SandboxSpec;
+use stockade_spec::SandboxSpec;
 
 use crate::audit::{Approved, Receipt, Recorded, Subject};
 use stockade_scene::environment::TASK_ID;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stockade_parser::CommandKind;
 use stockade_policy::{Layer, Origin, SandboxSettings};
-use stockade_sandbox::{Match, Pattern};
+use stockade_spec::{Match, Pattern};
 
 use crate::judge::{Judged, Scene};
 use crate::plan::{caches, credentials, place_of};

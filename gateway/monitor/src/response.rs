@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 use stockade_policy::{Decision, SandboxState};
-use stockade_sandbox as sandbox;
 
 use crate::audit::{self, Receipt};
 pub use crate::failures::unrecorded;
@@ -135,31 +134,33 @@ pub fn ran_unrecorded(error: &audit::Error, execution: &Execution) -> Failure {
 }
 
 /// Returns the failure of a command that could not be started.
-pub fn not_started(error: &sandbox::Error) -> Failure {
+pub fn not_started(error: &stockade_spec::Error) -> Failure {
     let message = format!("{error}; nothing was run");
     match error {
-        sandbox::Error::Unenforceable { help, .. } => {
+        stockade_spec::Error::Unenforceable { help, .. } => {
             Failure::new(Code::SandboxUnavailable, message, help.clone())
         }
-        sandbox::Error::Terminal { source } if source.kind() == std::io::ErrorKind::StorageFull => {
+        stockade_spec::Error::Terminal { source }
+            if source.kind() == std::io::ErrorKind::StorageFull =>
+        {
             let message =
                 "no terminal is free: all terminals of the kernel are in use; nothing was run";
             let help = "close terminals, or raise their number (`sysctl kernel.pty.max`)";
             Failure::new(Code::LaunchFailed, message, help)
         }
-        sandbox::Error::Exec { .. } => {
+        stockade_spec::Error::Exec { .. } => {
             let help = "check the file's permissions and its interpreter";
             Failure::new(Code::LaunchFailed, message, help)
         }
-        sandbox::Error::Spec { .. } => {
+        stockade_spec::Error::Spec { .. } => {
             let help =
                 "run the call again; if it fails again, stop the program that changes this path";
             Failure::new(Code::LaunchFailed, message, help)
         }
-        sandbox::Error::Launcher { .. }
-        | sandbox::Error::Report { .. }
-        | sandbox::Error::Step { .. }
-        | sandbox::Error::Terminal { .. } => {
+        stockade_spec::Error::Launcher { .. }
+        | stockade_spec::Error::Report { .. }
+        | stockade_spec::Error::Step { .. }
+        | stockade_spec::Error::Terminal { .. } => {
             let help = "`stockade doctor` lists what this machine can enforce";
             Failure::new(Code::LaunchFailed, message, help)
         }

@@ -85,7 +85,7 @@ pub struct Running {
     input: Inlet,
     output: (Outlet, Option<Outlet>),
     terminal: Option<Arc<Terminal>>,
-    enforced: sandbox::Enforced,
+    enforced: stockade_spec::Enforced,
     started: (SystemTime, Instant),
     listeners: Option<sandbox::Listeners>,
 }
@@ -101,15 +101,15 @@ impl Running {
 #[derive(Debug)]
 pub struct Execution {
     /// How; none when nobody could see it.
-    pub exit: Option<sandbox::Exit>,
+    pub exit: Option<stockade_spec::Exit>,
     /// Acts that were refused.
-    pub violations: Vec<sandbox::Violation>,
+    pub violations: Vec<stockade_spec::Violation>,
     /// Names of the processes that it left running, which were ended with it.
     pub left: Vec<String>,
     /// Output of the command.
     pub output: Output,
     /// Restrictions that were enforced.
-    pub enforced: sandbox::Enforced,
+    pub enforced: stockade_spec::Enforced,
     /// Settings that granted the command nothing, described for people.
     pub withheld: Vec<String>,
     /// The time limit passed.
@@ -160,7 +160,7 @@ pub async fn start(
     grant: Grant,
     launchers: &Launchers,
     manner: &Manner,
-) -> Result<Running, sandbox::Error> {
+) -> Result<Running, stockade_spec::Error> {
     let launcher = launchers.take(manner.loopback.as_ref()).await?;
     // The spec leaves this process here, and nowhere else: a launcher without one has nothing to run.
     let spec = grant.into_spec();
@@ -175,7 +175,7 @@ pub async fn start(
     let (mut child, enforced) = begun(starting).await?;
     let started = (SystemTime::now(), Instant::now());
     let listeners = child.take_listeners();
-    let lost = |source| sandbox::Error::Report { source };
+    let lost = |source| stockade_spec::Error::Report { source };
     let stop = Stop(child.stopper().map_err(lost)?);
     let end = child.socket().and_then(Readable::new).map_err(lost)?;
     let terminal = child.take_terminal().map(Terminal::new).transpose().map_err(lost)?;
@@ -199,8 +199,8 @@ pub async fn start(
 /// Waits until the command runs or why it does not is known.
 async fn begun(
     mut starting: sandbox::Starting,
-) -> Result<(sandbox::Child, sandbox::Enforced), sandbox::Error> {
-    let lost = |source| sandbox::Error::Report { source };
+) -> Result<(sandbox::Child, stockade_spec::Enforced), stockade_spec::Error> {
+    let lost = |source| stockade_spec::Error::Report { source };
     let report = starting.socket().and_then(Readable::new).map_err(lost)?;
     loop {
         let came = tokio::time::timeout(sandbox::Starting::LIMIT, report.wait()).await;
@@ -283,21 +283,26 @@ pub async fn follow(
 }
 
 /// Returns the refused acts of a command, and what it left running.
-fn seen(ending: Option<sandbox::Ending>, gone: bool) -> (Vec<sandbox::Violation>, Vec<String>) {
-    let unseen =
-        || sandbox::Ending { violations: vec![unwatched(gone)], ..sandbox::Ending::default() };
-    let sandbox::Ending { mut violations, left, .. } = ending.unwrap_or_else(unseen);
+fn seen(
+    ending: Option<stockade_spec::Ending>,
+    gone: bool,
+) -> (Vec<stockade_spec::Violation>, Vec<String>) {
+    let unseen = || stockade_spec::Ending {
+        violations: vec![unwatched(gone)],
+        ..stockade_spec::Ending::default()
+    };
+    let stockade_spec::Ending { mut violations, left, .. } = ending.unwrap_or_else(unseen);
     violations.retain(host::knows);
     (violations, left)
 }
 
 /// Returns the violation for a command whose watchers exited, or hung and were killed.
-fn unwatched(were_killed: bool) -> sandbox::Violation {
+fn unwatched(were_killed: bool) -> stockade_spec::Violation {
     let how = match were_killed {
         true => "they did not stop it in time and were killed",
         false => "they exited",
     };
-    sandbox::Violation {
+    stockade_spec::Violation {
         kind: "process".to_owned(),
         call: "supervisor".to_owned(),
         object: "the processes that watch the command".to_owned(),
@@ -306,7 +311,7 @@ fn unwatched(were_killed: bool) -> sandbox::Violation {
         ),
         count: 1,
         source: "gateway".to_owned(),
-        ..sandbox::Violation::default()
+        ..stockade_spec::Violation::default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use stockade_parser::tables::{Table, view};
 use stockade_policy::SandboxState;
-use stockade_sandbox::{self as sandbox, Match, Pattern, Violation};
+use stockade_spec::{Match, Pattern, Violation};
 
 use crate::denied_reads;
 use crate::judge::{Judged, Scene};
@@ -165,8 +165,8 @@ fn is_foreign(execution: &Execution) -> bool {
 }
 
 /// Names what a run on a machine that cannot confine it wholly was not kept from.
-fn open_parts(enforced: &sandbox::Enforced) -> String {
-    use sandbox::State;
+fn open_parts(enforced: &stockade_spec::Enforced) -> String {
+    use stockade_spec::State;
     let open = enforced.states.iter().filter_map(|(protection, state)| match state {
         State::Partial(why) | State::Missing(why) | State::Off(why) => {
             Some(format!("{} ({why})", protection.name()))

@@ -142,8 +142,8 @@ pub fn refused(mut view: DecisionView, code: &str, reason: &str) -> DecisionView
 }
 
 /// Returns what was enforced, as front doors show it.
-pub fn sandbox(enforced: &stockade_sandbox::Enforced) -> SandboxView {
-    use stockade_sandbox::{Protection, State};
+pub fn sandbox(enforced: &stockade_spec::Enforced) -> SandboxView {
+    use stockade_spec::{Protection, State};
     let mut view = SandboxView::default();
     for protection in Protection::ALL {
         let name = protection.name();

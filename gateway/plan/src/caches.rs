@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use stockade_parser::json::view::{Members, View};
 use stockade_parser::tables::{Table, view};
 use stockade_parser::{CommandKind, CommandTree, Locality, SimpleCommand, Word};
-use stockade_sandbox::Cache;
+use stockade_spec::Cache;
 
 use super::Rules;
 use super::protected::protect;

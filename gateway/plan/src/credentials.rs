@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 use stockade_parser::json::view::{Members, View};
 use stockade_parser::tables::{Table, view};
 use stockade_policy::{Facts, Layer, Origin, Rules as Settings, SandboxSettings};
-use stockade_sandbox::{Access, FileRule, Files, Match, Pattern, Shown, Wild};
+use stockade_spec::{Access, FileRule, Files, Match, Pattern, Shown, Wild};
 
 use self::copy::Row;
 use super::{Around, Rules, globs};
@@ -137,7 +137,7 @@ fn plain(pattern: &str) -> Option<PathBuf> {
     let wild = |part: &std::ffi::OsStr| {
         let text = part.to_str()?;
         match Pattern::is(text) {
-            true => stockade_sandbox::Wild::parse(text).ok()?.name().map(Into::into),
+            true => stockade_spec::Wild::parse(text).ok()?.name().map(Into::into),
             false => Some(part.to_owned()),
         }
     };

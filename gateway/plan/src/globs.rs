@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stockade_sandbox::{Pattern, Wild};
+use stockade_spec::{Pattern, Wild};
 
 use self::walk::Walk;
 

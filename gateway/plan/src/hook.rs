@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stockade_policy::SandboxState;
-use stockade_sandbox::{Fallback, Files, Mediation, Network, Program, SandboxSpec};
+use stockade_spec::{Fallback, Files, Mediation, Network, Program, SandboxSpec};
 
 use super::{Around, Opened, REQUIRED, TEMPORARY, files, limits};
 use crate::temporary::Temporary;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use stockade_base::directories::private_directory;
-use stockade_sandbox::{Access, FileRule};
 use stockade_scene::scene::Scene;
+use stockade_spec::{Access, FileRule};
 use stockade_wire::types::CommandRequest;
 
 /// File tools that change files.

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_sandbox::Pattern;
 use stockade_scene::toolchains;
+use stockade_spec::Pattern;
 
 use super::{Around, real};
 use stockade_scene::facts::Place;

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::access;
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState, Unwritable};
-use stockade_sandbox::{
+use stockade_spec::{
     Access, Cache, Fallback, FileRule, Files, Limits, Mediation, Network, Program, Protection,
     SandboxSpec, Watched,
 };

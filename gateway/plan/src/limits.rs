@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use stockade_policy::SandboxSettings;
-use stockade_sandbox::Limits;
+use stockade_spec::Limits;
 
 use super::place_of;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_sandbox::Access;
+use stockade_spec::Access;
 
 use super::Around;
 use super::rules::Rules;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstatfs, openat, statat};
 use stockade_policy::{ProtectedName, Unwritable};
-use stockade_sandbox::{Access, Pattern, Wild};
+use stockade_spec::{Access, Pattern, Wild};
 
 use super::Rules;
 use super::globs::{self, Ground, Unlisted};

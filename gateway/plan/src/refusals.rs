@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access as Permission, access};
 use rustix::process::{Resource, getrlimit};
 use stockade_policy::{Origin, SandboxSettings};
-use stockade_sandbox::{Access, Pattern};
+use stockade_spec::{Access, Pattern};
 
 use super::globs::{self, Found, Ground, Unlisted};
 use super::place_of;

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use stockade_sandbox::{Access, GitKeys};
+use stockade_spec::{Access, GitKeys};
 
 use super::Rules;
 use super::globs::LIMIT;

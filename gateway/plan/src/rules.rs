@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use stockade_policy::Origin;
-use stockade_sandbox::{Access, FileRule, Pattern, Wild};
+use stockade_spec::{Access, FileRule, Pattern, Wild};
 
 use super::place_of;
 use stockade_scene::facts::{Names, Way};

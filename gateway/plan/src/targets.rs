@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
-use stockade_sandbox::Access;
+use stockade_spec::Access;
 
 use stockade_scene::facts::Names;
 

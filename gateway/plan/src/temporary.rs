@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest as _, Sha256};
-use stockade_sandbox::Cache;
+use stockade_spec::Cache;
 
 use stockade_base::directories::private_directory;
 use stockade_base::hex;

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use stockade_policy::{Origin, ProtectedName, Unwritable};
-use stockade_sandbox::Access;
+use stockade_spec::Access;
 
 use super::rules::Rules;
 use super::{Around, place_of};

@@ -10,7 +10,7 @@ mod outside;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stockade_sandbox::{AT_TOP, OWN_LOOPBACK, Violation};
+use stockade_spec::{AT_TOP, OWN_LOOPBACK, Violation};
 
 use stockade_wire::words::one_line;
 

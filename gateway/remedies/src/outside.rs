@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stockade_sandbox::Violation;
+use stockade_spec::Violation;
 
 use super::{Around, Remedy, allow_write};
 

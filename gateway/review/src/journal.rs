@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use stockade_sandbox::{Entry, read_journal};
+use stockade_spec::{Entry, read_journal};
 
 use super::Writer;
 use stockade_base::directories::private_directory;
@@ -138,7 +138,7 @@ fn head(bytes: &[u8]) -> Option<(Option<Head>, &[u8])> {
 
 impl Told {
     /// Returns who made the changes of this journal.
-    pub fn writer(&self, act: Option<&String>, touched: &stockade_sandbox::Touched) -> Writer {
+    pub fn writer(&self, act: Option<&String>, touched: &stockade_spec::Touched) -> Writer {
         let head = self.head.clone();
         let head = head.unwrap_or(Head { decision: String::new(), project: PathBuf::new() });
         Writer {

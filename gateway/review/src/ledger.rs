@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use stockade_sandbox::{Entry as Written, Touched};
+use stockade_spec::{Entry as Written, Touched};
 
 use super::journal::{self, Journal, Told};
 use super::{Found, Held, Writer, now};

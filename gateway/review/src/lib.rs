@@ -1,6 +1,6 @@
 //! Changes by commands and agents to files that a person's own tools execute, until the person has looked at them.
 //!
-//! Pid 1 of each confined run writes a journal ([`stockade_sandbox::read_journal`]); when the run is over, its entries go into
+//! Pid 1 of each confined run writes a journal ([`stockade_spec::read_journal`]); when the run is over, its entries go into
 //! the ledger. Both are in the state directory, which no command sees. A commit changes nothing here.
 //!
 //! Reads the files of the project that tools of a person execute; writes the ledger and its journals in the state directory, and
@@ -26,7 +26,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use stockade_sandbox::{Before, MOST_KEPT_BYTES};
+use stockade_spec::{Before, MOST_KEPT_BYTES};
 
 pub use edits::note_edit;
 pub use journal::Journal;

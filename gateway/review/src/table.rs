@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use stockade_parser::json::view::View;
 use stockade_parser::tables::{Table, view};
 use stockade_policy::Unwritable;
-use stockade_sandbox::{Pattern, Wild};
+use stockade_spec::{Pattern, Wild};
 
 /// One name with its reason.
 #[derive(Debug)]

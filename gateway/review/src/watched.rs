@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_sandbox::Watched;
+use stockade_spec::Watched;
 
 use super::table::names;
 use stockade_scene::facts::Place;

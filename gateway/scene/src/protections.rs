@@ -1,6 +1,6 @@
 //! The protections that a command needs by default, and whether this machine can enforce them.
 
-use stockade_sandbox::Protection;
+use stockade_spec::Protection;
 
 /// The protections that must hold before a command starts, when the settings say so.
 pub const REQUIRED: &[Protection] = &[

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use stockade_policy::SandboxSettings;
-use stockade_sandbox::Pattern;
+use stockade_spec::Pattern;
 
 use crate::bounds;
 use crate::environment::DEFAULT_PATH;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::Value;
 pub use stockade_base::directories::remade;
 pub use stockade_base::quoted::quoted;
-use stockade_sandbox as sandbox;
 
 use crate::file_call;
 use crate::limits::Limits;
@@ -15,7 +14,7 @@ use stockade_wire::types::{CommandRequest, CommandText, Context, LONGEST_MS, Win
 /// Longest command text in bytes; longer ones are refused unread.
 const MAX_COMMAND: usize = 1 << 20;
 /// Size of a terminal when the request names none.
-const USUAL_SIZE: sandbox::Window = sandbox::Window { rows: 24, columns: 80 };
+const USUAL_SIZE: stockade_spec::Window = stockade_spec::Window { rows: 24, columns: 80 };
 
 /// A command that came through the door.
 #[derive(Debug, Clone)]
@@ -27,7 +26,7 @@ pub struct Command {
     /// Time limit; none for a background task that names none.
     pub timeout: Option<Duration>,
     /// The size of the terminal that it gets, if it gets one.
-    pub terminal: Option<sandbox::Window>,
+    pub terminal: Option<stockade_spec::Window>,
     /// True for the file worker, which needs no network.
     pub is_worker: bool,
     /// Without a time limit it may run for ever.
@@ -109,10 +108,10 @@ pub fn accept(request: &CommandRequest) -> Result<Command, Failure> {
 }
 
 /// Returns the size that a terminal gets.
-pub fn size(asked: Option<Window>) -> sandbox::Window {
+pub fn size(asked: Option<Window>) -> stockade_spec::Window {
     match asked {
         Some(Window { rows, columns }) if rows > 0 && columns > 0 => {
-            sandbox::Window { rows, columns }
+            stockade_spec::Window { rows, columns }
         }
         Some(_) | None => USUAL_SIZE,
     }

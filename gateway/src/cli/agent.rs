@@ -275,7 +275,7 @@ impl Session {
     async fn confined(
         &self,
         place: &Path,
-        stdio: sandbox::Stdio,
+        stdio: stockade_spec::Stdio,
         mut signals: Signals,
     ) -> Result<ExitCode, Failure> {
         let name = OsString::from(BESIDE);
@@ -310,7 +310,7 @@ impl Session {
     async fn unconfined(
         &self,
         place: &Path,
-        stdio: sandbox::Stdio,
+        stdio: stockade_spec::Stdio,
         mut signals: Signals,
     ) -> Result<ExitCode, Failure> {
         let mut command = tokio::process::Command::new(&self.beside);

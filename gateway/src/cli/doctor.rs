@@ -8,7 +8,8 @@ use crate::cli::exit::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_sandbox::{Enforced, Host, Probe, Protection, State};
+use stockade_sandbox::{Host, Probe};
+use stockade_spec::{Enforced, Protection, State};
 
 use self::between::Level;
 use super::agent::stand::{self, Lacking};

@@ -9,8 +9,8 @@ use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::FileRule;
-use crate::spec::Access;
+use stockade_spec::Access;
+use stockade_spec::FileRule;
 
 /// One line of `mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]

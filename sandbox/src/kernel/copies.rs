@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::mounts::{SAFE, beneath};
 use super::syscalls::{self, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_READ_ONLY};
-use crate::SandboxSpec;
-use crate::spec::Shown;
+use stockade_spec::SandboxSpec;
+use stockade_spec::Shown;
 
 /// The name of a text until it is in its place.
 const NAME: &str = ".copy";

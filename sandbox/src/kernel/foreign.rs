@@ -16,8 +16,8 @@ use super::layout::{self, Mount, View};
 use super::mounts;
 use super::sources::Sources;
 use super::syscalls::{self, Fork};
-use crate::SandboxSpec;
-use crate::spec::Access;
+use stockade_spec::Access;
+use stockade_spec::SandboxSpec;
 
 /// User and group.
 type Ids = (u32, u32);

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use super::syscalls;
-use crate::spec::codec::frame_header;
-pub(crate) use crate::spec::codec::{receive, receive_payload, send};
+use stockade_spec::codec::frame_header;
+pub(crate) use stockade_spec::codec::{receive, receive_payload, send};
 
 /// Longest payload that is written as a whole: the kernel takes it in one piece (`net/unix/af_unix.c`).
 const WHOLE_LIMIT_BYTES: usize = 30 << 10;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::syscalls;
-use crate::spec::Limits;
+use stockade_spec::Limits;
 
 /// Where version 2 is mounted: alone, or beside version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::spec::{Access, FileRule};
+use stockade_spec::{Access, FileRule};
 
 /// View of the run on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use super::overlay::Overlays;
 use super::sources::{Left, Sources, Tree, exchanged, open_in};
 use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
-use crate::spec::Limits;
-use crate::spec::codec::Failure;
-use crate::{FileRule, SandboxSpec};
+use stockade_spec::Limits;
+use stockade_spec::codec::Failure;
+use stockade_spec::{FileRule, SandboxSpec};
 
 pub(super) const SAFE: u64 = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_DEVICES;
 const INERT: u64 = SAFE | ATTRIBUTE_NO_EXECUTION;

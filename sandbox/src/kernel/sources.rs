@@ -9,9 +9,9 @@ use super::foreign::Foreign;
 use super::layout::{Mount, View};
 use super::mounts::{SAFE, beneath, failed, is_absent, is_directory, open};
 use super::syscalls::{self, ATTRIBUTE_READ_ONLY};
-use crate::spec::Access;
-use crate::spec::codec::Failure;
-use crate::{FileRule, SandboxSpec};
+use stockade_spec::Access;
+use stockade_spec::codec::Failure;
+use stockade_spec::{FileRule, SandboxSpec};
 
 /// The host's tree, and what masks are copies of, attached nowhere: so a run can leave the host before its spec is
 /// there. The last one who closes it waits for the kernel's readers.

@@ -18,10 +18,10 @@ use crate::kernel::frames;
 use crate::kernel::group::Counted;
 use crate::kernel::seccomp::Options;
 use crate::kernel::{landlock, syscalls};
-use crate::spec::Limits;
-use crate::spec::codec::{Failure, Report, Wire as _};
-use crate::spec::steps::Steps;
-use crate::{Enforced, Network, Protection, SandboxSpec, State};
+use stockade_spec::Limits;
+use stockade_spec::codec::{Failure, Report, Wire as _};
+use stockade_spec::steps::Steps;
+use stockade_spec::{Enforced, Network, Protection, SandboxSpec, State};
 
 /// The status of a process that did not become the command.
 const FAILED: i32 = 122;
@@ -172,7 +172,7 @@ fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
         Some(State::Missing(reason) | State::Off(reason)) => reason.clone(),
         None => "no step enforces it".to_owned(),
     };
-    let help = crate::spec::help::protection(*protection);
+    let help = stockade_spec::help::protection(*protection);
     Err(Failure::Unenforceable { protection: *protection, reason, help })
 }
 
@@ -317,7 +317,7 @@ fn filter(
                     return Err(Failure::Unenforceable {
                         protection: Protection::Protected,
                         reason: format!("system-call filter with notifications: {error}"),
-                        help: crate::spec::help::notifications(),
+                        help: stockade_spec::help::notifications(),
                     });
                 }
                 installed => step(name, installed)?,

@@ -20,10 +20,11 @@ use crate::kernel::landlock::{self, Grant, Ruleset};
 use crate::kernel::mounts;
 use crate::kernel::seccomp;
 use crate::kernel::syscalls::{self, Fork};
-use crate::spec::codec::Failure;
-use crate::spec::steps::Steps;
-use crate::spec::{Access, Mediation};
-use crate::{Network, Protection, SandboxSpec, supervise};
+use crate::supervise;
+use stockade_spec::codec::Failure;
+use stockade_spec::steps::Steps;
+use stockade_spec::{Access, Mediation};
+use stockade_spec::{Network, Protection, SandboxSpec};
 
 /// Most grants: a directory with more entries beside a refused one is refused as a whole.
 const MOST_GRANTS: usize = 4_096;
@@ -205,7 +206,7 @@ fn restrict(
         return Err(Failure::Unenforceable {
             protection: WriteOutside,
             reason: "there are neither namespaces nor Landlock".to_owned(),
-            help: crate::spec::help::namespaces(),
+            help: stockade_spec::help::namespaces(),
         });
     }
     let mut ruleset = step("Landlock", Ruleset::new(abi))?;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::kernel::frames;
 use crate::kernel::syscalls::{self, Ended};
-use crate::spec::codec::{Report, Wire};
 use crate::supervise::{self, Place};
-use crate::{Ending, Exit, SandboxSpec};
+use stockade_spec::codec::{Report, Wire};
+use stockade_spec::{Ending, Exit, SandboxSpec};
 
 /// Reports that were received from pid 1.
 #[derive(Debug, Default)]

@@ -22,11 +22,11 @@ use crate::kernel::landlock::{self, Grant, Ruleset};
 use crate::kernel::mounts::{Built, Stage};
 use crate::kernel::sources;
 use crate::kernel::syscalls::{self, Ended, Fork};
-use crate::spec::Mediation;
-use crate::spec::codec::{Failure, Order, Report, Wire};
-use crate::spec::steps::Steps;
 use crate::supervise::{self, Guard, Neighbours, Review, Supervisor, neighbours};
-use crate::{Ending, Exit, Network, Protection, SandboxSpec, Violation};
+use stockade_spec::Mediation;
+use stockade_spec::codec::{Failure, Order, Report, Wire};
+use stockade_spec::steps::Steps;
+use stockade_spec::{Ending, Exit, Network, Protection, SandboxSpec, Violation};
 
 /// `CAP_SYS_PTRACE`: the supervisor reads the memory of callers that are not its children.
 const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_PTRACE;
@@ -115,7 +115,7 @@ pub(super) fn run_ahead(
 /// Has the kernel name pid 1, so that who looks from inside sees whose confinement it is (`proc_pid_comm(5)`).
 fn bear_name() {
     // Without it, stockade in a confined command refuses instead of going on.
-    let _ = syscalls::set_name(crate::INIT_NAME);
+    let _ = syscalls::set_name(stockade_spec::INIT_NAME);
 }
 
 /// A command that runs, and what it is watched with.
@@ -390,7 +390,7 @@ pub(super) fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
             let mut failure =
                 super::no_namespaces(None, &format!("`{path}` cannot be written: {error}"));
             if let Failure::Unenforceable { help, .. } = &mut failure {
-                *help = crate::spec::help::mapping(uid);
+                *help = stockade_spec::help::mapping(uid);
             }
             failure
         })

@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use super::init::{self, Supervision};
-use crate::Network;
 use crate::kernel::group::Group;
 use crate::kernel::syscalls::{self, Fork};
-use crate::spec::PROXY_PORTS;
+use stockade_spec::Network;
+use stockade_spec::PROXY_PORTS;
 
 /// The namespaces of a loopback interface that is shared.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNET;

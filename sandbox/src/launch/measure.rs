@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use crate::kernel::group::{Counted, Counters};
 use crate::kernel::mounts::Built;
 use crate::kernel::syscalls::{self, Ended};
-use crate::spec::Limits;
-use crate::spec::violation::limit;
-use crate::{SandboxSpec, Violation};
+use stockade_spec::Limits;
+use stockade_spec::violation::limit;
+use stockade_spec::{SandboxSpec, Violation};
 
 /// How often the tree is sampled. Memory that no control group counts is looked at more often when it nears its limit.
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);

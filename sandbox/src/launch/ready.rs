@@ -13,9 +13,9 @@ use super::loopback::{self, Loopback};
 use super::{
     ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, is_closed, namespaces,
 };
-use crate::SandboxSpec;
 use crate::kernel::group::Group;
 use crate::kernel::syscalls::{self, Fork};
+use stockade_spec::SandboxSpec;
 
 /// The waiting side, and what tells whether its view is still the host's.
 pub(super) struct Ready {

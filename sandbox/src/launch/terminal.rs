@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::{StandardStreams, step};
-use crate::SandboxSpec;
 use crate::kernel::syscalls;
-use crate::spec::codec::Failure;
+use stockade_spec::SandboxSpec;
+use stockade_spec::codec::Failure;
 
 /// Returns the streams of the command. With a terminal these are three descriptors of that, and its other end is for the
 /// gateway; nothing of what was given is used.

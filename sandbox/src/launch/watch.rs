@@ -12,9 +12,9 @@ use crate::kernel::frames;
 use crate::kernel::group::{Counted, Counters};
 use crate::kernel::mounts::Built;
 use crate::kernel::syscalls::{self, Ended};
-use crate::spec::codec::{Order, Wire};
 use crate::supervise::Supervisor;
-use crate::{SandboxSpec, Violation};
+use stockade_spec::codec::{Order, Wire};
+use stockade_spec::{SandboxSpec, Violation};
 
 /// How long what a command left may go on to end by itself.
 const MOMENT: Duration = Duration::from_millis(20);
@@ -168,7 +168,7 @@ impl Watch<'_> {
 fn name_of(pid: i32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (name, rest) = text.split_once('(')?.1.rsplit_once(") ")?;
-    let is_ours = name == crate::INIT_NAME || pid.unsigned_abs() == std::process::id();
+    let is_ours = name == stockade_spec::INIT_NAME || pid.unsigned_abs() == std::process::id();
     (!is_ours && !rest.starts_with(['Z', 'X'])).then(|| name.to_owned())
 }
 

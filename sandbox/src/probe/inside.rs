@@ -11,8 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Protection;
 use crate::kernel::syscalls::{self, Fork};
+use stockade_spec::Protection;
 
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_millis(200);

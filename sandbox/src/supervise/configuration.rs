@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::guard::{Act, Guard, Word};
-use crate::git_text::{GitVariable, git_variables};
-use crate::{GitKeys, SandboxSpec};
+use stockade_spec::{GitKeys, SandboxSpec};
+use stockade_spec::{GitVariable, git_variables};
 
 /// Keys that the configuration of a git directory made by a run may hold, and that a run may change in an existing one.
 #[derive(Debug, Clone)]

@@ -6,10 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::part::{Name, parts};
-use crate::spec::Access;
-use crate::spec::pattern::{Match, Pattern};
-use crate::spec::violation::AT_TOP;
-use crate::{FileRule, Network, SandboxSpec, Violation};
+use stockade_spec::Access;
+use stockade_spec::pattern::{Match, Pattern};
+use stockade_spec::violation::AT_TOP;
+use stockade_spec::{FileRule, Network, SandboxSpec, Violation};
 
 /// Act of a call at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

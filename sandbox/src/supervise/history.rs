@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::SandboxSpec;
+use stockade_spec::SandboxSpec;
 
 /// The rule that refuses.
 pub(super) const RULE: &str = "builtin: git objects";

@@ -16,12 +16,12 @@ use super::configuration::Keys;
 use super::guard::Guard;
 use super::repository::{self, identity, links};
 use super::resolve;
-use crate::git_text::{GitVariable, git_variables};
 use crate::kernel::frames;
 use crate::kernel::syscalls;
-use crate::spec::codec::{Report, Wire};
-use crate::spec::note::{Kind, Note};
-use crate::{SandboxSpec, Violation};
+use stockade_spec::codec::{Report, Wire};
+use stockade_spec::note::{Kind, Note};
+use stockade_spec::{GitVariable, git_variables};
+use stockade_spec::{SandboxSpec, Violation};
 
 /// Most directories that are remembered: each is held open until it was inspected.
 const MOST_PLACES: usize = 500;

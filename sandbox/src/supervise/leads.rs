@@ -12,9 +12,9 @@ use std::path::{Component, Path, PathBuf};
 
 use super::guard::{Act, Guard, Word};
 use crate::kernel::syscalls;
-use crate::spec::Access;
-use crate::spec::pattern::{Match, Pattern};
-use crate::{FileRule, SandboxSpec};
+use stockade_spec::Access;
+use stockade_spec::pattern::{Match, Pattern};
+use stockade_spec::{FileRule, SandboxSpec};
 
 /// Links followed before the kernel gives up (`path_resolution(7)`).
 const MOST_LINKS: u32 = 40;

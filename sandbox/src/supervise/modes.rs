@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::resolve;
 use crate::kernel::syscalls::{self, NO_LINKS};
-use crate::spec::Access;
-use crate::{FileRule, SandboxSpec, Violation};
+use stockade_spec::Access;
+use stockade_spec::{FileRule, SandboxSpec, Violation};
 
 /// The bits that `chmod` sets.
 const BITS: u32 = 0o7777;

@@ -14,7 +14,7 @@ use super::guard::{Act, Guard, violation};
 use super::resolve::Named;
 use super::{Answer, Blocking, Neighbours, Refused, address, history, repository, resolve};
 use crate::kernel::syscalls;
-use crate::{OWN_LOOPBACK, UNSEEN_SOCKET};
+use stockade_spec::{OWN_LOOPBACK, UNSEEN_SOCKET};
 
 /// Longest socket address that the kernel takes, `struct sockaddr_storage`.
 const MOST_ADDRESS: usize = 128;

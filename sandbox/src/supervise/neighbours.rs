@@ -12,7 +12,7 @@ use std::path::Path;
 use super::Refused;
 use super::guard::violation;
 use crate::kernel::syscalls;
-use crate::spec::PROXY_PORTS;
+use stockade_spec::PROXY_PORTS;
 
 /// Name in reports of the rule about the proxies of other runs.
 const RULE: &str = "builtin: proxies of other commands";

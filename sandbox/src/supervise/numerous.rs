@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::part::Part;
-use crate::SandboxSpec;
+use stockade_spec::SandboxSpec;
 
 /// Most such names in one directory.
 const MOST: usize = 1_000;

@@ -23,9 +23,9 @@ use super::guard::{Act, Guard};
 use super::inspection::Places;
 use super::resolve::{self, Named};
 use super::{fold, inspection};
-use crate::Violation;
 use crate::kernel::syscalls;
-use crate::spec::note::Kind;
+use stockade_spec::Violation;
+use stockade_spec::note::Kind;
 
 /// Most objects that are remembered.
 const MOST_MADE: usize = 100_000;

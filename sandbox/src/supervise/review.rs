@@ -16,8 +16,8 @@ use super::part::{Name, Part, parts};
 use super::{fold, resolve};
 use crate::kernel::frames;
 use crate::kernel::syscalls;
-use crate::spec::codec::Wire;
-use crate::{Before, Entry, MOST_KEPT_BYTES, SandboxSpec, Touched};
+use stockade_spec::codec::Wire;
+use stockade_spec::{Before, Entry, MOST_KEPT_BYTES, SandboxSpec, Touched};
 
 /// Most paths that are listed.
 const MOST_PATHS: usize = 2_000;

@@ -15,7 +15,9 @@ const LINES: &[(&str, usize)] = &[
     ("policy/propose", 120),
     // Words of a choice for each misspelt key or value.
     ("policy/rules", 5_520),
-    ("sandbox/src", 13_900),
+    ("sandbox/src", 11_950),
+    ("sandbox/spec", 1_420),
+    ("sandbox/seatbelt", 270),
     // With the trace of a caller, times of command lines and the sentence about approvers, which front ends share.
     ("gateway/wire", 1_480),
     ("gateway/base", 850),

@@ -184,7 +184,7 @@ fn a_refused_link_is_told_with_where_it_leads() {
 
 #[test]
 fn what_is_hidden_or_guarded_is_no_place_for_a_link() {
-    use stockade_sandbox::Access;
+    use stockade_spec::Access;
 
     as_root_and_user("bait::what_is_hidden_or_guarded_is_no_place_for_a_link", || {
         let place = Place::new("hidden");

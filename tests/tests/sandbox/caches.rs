@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use stockade_sandbox::{Access, Cache, FileRule, SandboxSpec};
+use stockade_spec::{Access, Cache, FileRule, SandboxSpec};
 use stockade_tests::lacking::Refused;
 
 use crate::place::{Place, as_root_and_user, rule, run, run_without, told};

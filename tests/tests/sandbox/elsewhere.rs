@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use stockade_sandbox::Access;
+use stockade_spec::Access;
 use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, is_root, pass_on, rule, run};

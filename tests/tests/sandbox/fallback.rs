@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use stockade_sandbox::{Access, Error, Fallback, Protection, SandboxSpec, State};
+use stockade_spec::{Access, Error, Fallback, Protection, SandboxSpec, State};
 use stockade_tests::lacking::{Refused, landlock, notifications, user_namespaces, without};
 
 use crate::place::{Place, Ran, as_root_and_user, on_older_kernel, rule, run_by, run_without};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use stockade_sandbox::Access;
+use stockade_spec::Access;
 
 use crate::place::{Place, as_root_and_user, rule};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use stockade_sandbox::Access;
+use stockade_spec::Access;
 use stockade_tests::skip;
 
 use crate::place::{Place, is_root, rule, run};

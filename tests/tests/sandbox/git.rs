@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use stockade_sandbox::Access;
+use stockade_spec::Access;
 use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, is_root, rule, run};

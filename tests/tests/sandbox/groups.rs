@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use stockade_sandbox::{Protection, State};
+use stockade_spec::{Protection, State};
 use stockade_tests::skip;
 
 use crate::place::{Place, is_root, pass_on, run, start};

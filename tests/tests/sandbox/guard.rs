@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use stockade_sandbox::{Access, Protection, State};
+use stockade_spec::{Access, Protection, State};
 use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, rule, run, told, with_covered_proc};

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
-use stockade_sandbox::{Access, Child, SandboxSpec, Violation};
+use stockade_sandbox::Child;
+use stockade_spec::{Access, SandboxSpec, Violation};
 use stockade_tests::skip;
 
 use crate::place::{Place, Ran, as_root_and_user, rule, run, start};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use stockade_sandbox::Access;
+use stockade_spec::Access;
 
 use crate::place::{Place, as_root_and_user, rule, run};
 use crate::repository::{git_works, known_keys, place};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use stockade_sandbox::Protection;
+use stockade_spec::Protection;
 use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, is_root, run, told};
@@ -302,7 +302,7 @@ fn memory_of_the_tree_is_bounded_and_reported() {
 fn bomb(
     place: &Place,
     script: &str,
-    lower: impl Fn(&mut stockade_sandbox::Limits),
+    lower: impl Fn(&mut stockade_spec::Limits),
 ) -> (crate::place::Ran, Vec<String>) {
     let mut spec = place.spec(script);
     lower(&mut spec.limits);

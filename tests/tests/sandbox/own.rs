@@ -20,10 +20,7 @@ fn process_1_keeps_one_capability_and_is_filtered() {
         let outside = fs::read_to_string("/proc/self/status").unwrap();
         let filters: u32 = fields(&outside, &["Seccomp_filters"])[0].1.parse().unwrap();
         let status = place.confined("cat /proc/1/status").text;
-        assert!(
-            status.starts_with(&format!("Name:\t{}\n", stockade_sandbox::INIT_NAME)),
-            "{status}"
-        );
+        assert!(status.starts_with(&format!("Name:\t{}\n", stockade_spec::INIT_NAME)), "{status}");
         // CAP_SYS_PTRACE is 19 (`linux/capability.h`): the supervisor reads what callers point at.
         let (none, traces) = ("0000000000000000", "0000000000080000");
         let filters = (filters + 1).to_string();

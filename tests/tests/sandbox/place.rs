@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use stockade_sandbox::{
-    Access, Child, Enforced, Error, Exit, Fallback, FileRule, Files, GitKeys, Limits, Mediation,
-    Network, Program, SandboxSpec, Stdio, Violation, spawn,
+use stockade_sandbox::{Child, spawn};
+use stockade_spec::{
+    Access, Enforced, Error, Exit, Fallback, FileRule, Files, GitKeys, Limits, Mediation, Network,
+    Program, SandboxSpec, Stdio, Violation,
 };
 use stockade_tests::lacking::{Refused, without};
 use stockade_tests::{SKIPPED, skip};

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-use stockade_sandbox::{Access, Network, Protection};
+use stockade_spec::{Access, Network, Protection};
 
 use crate::place::{Place, as_root_and_user, rule, run};
 
@@ -191,7 +191,7 @@ fn listeners_that_nobody_holds_refuse_at_once() {
         // Standard input is empty, so the command may be ahead of us: dropping first makes the order certain.
         let (reader, writer) = std::io::pipe().unwrap();
         let (input, go) = std::io::pipe().unwrap();
-        let stdio = stockade_sandbox::Stdio {
+        let stdio = stockade_spec::Stdio {
             stdin: input.into(),
             stdout: writer.try_clone().unwrap().into(),
             stderr: writer.into(),

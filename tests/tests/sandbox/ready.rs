@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use stockade_sandbox::{Launcher, SandboxSpec, Stdio};
+use stockade_sandbox::Launcher;
+use stockade_spec::{SandboxSpec, Stdio};
 use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, launcher};

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use stockade_sandbox::{Access, Error, Host, Network, Protection, SandboxSpec, State, Window};
+use stockade_sandbox::Host;
+use stockade_spec::{Access, Error, Network, Protection, SandboxSpec, State, Window};
 use stockade_tests::lacking::{Refused, control_groups, landlock, user_namespaces};
 
 use crate::place::{Place, as_root_and_user, launcher, rule, run, run_without, with_covered_proc};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use stockade_sandbox::{Access, GitKeys};
+use stockade_spec::{Access, GitKeys};
 use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, rule, run};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use stockade_sandbox::{Before, Entry, Touched, Watched, read_journal};
+use stockade_spec::{Before, Entry, Touched, Watched, read_journal};
 
 use crate::place::{Place, as_root_and_user};
 

@@ -5,7 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use stockade_sandbox::{Stdio, spawn};
+use stockade_sandbox::spawn;
+use stockade_spec::Stdio;
 
 use crate::place::{Place, as_root_and_user, launcher, run, told};
 

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 
-use stockade_sandbox::{Stdio, spawn};
+use stockade_sandbox::spawn;
+use stockade_spec::Stdio;
 
 use crate::place::{Place, as_root_and_user, launcher};
 

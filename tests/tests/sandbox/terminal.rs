@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 use std::thread;
 
-use stockade_sandbox::{Child, Fallback, SandboxSpec, Stdio, Window, spawn};
+use stockade_sandbox::{Child, spawn};
+use stockade_spec::{Fallback, SandboxSpec, Stdio, Window};
 use stockade_tests::lacking::{user_namespaces, without};
 use stockade_tests::skip;
 
@@ -46,7 +47,7 @@ fn job_control_works_and_nothing_can_be_typed() {
         let stream = || std::io::stdin().as_fd().try_clone_to_owned().unwrap();
         let stdio = Stdio { stdin: stream(), stdout: stream(), stderr: stream() };
         let (child, enforced) = spawn(launcher(), &spec, stdio).unwrap();
-        assert!(enforced.holds(stockade_sandbox::Protection::Tty));
+        assert!(enforced.holds(stockade_spec::Protection::Tty));
         child.wait().unwrap().code
     };
     assert_eq!(status("test -t 0 && test -t 1 && test -t 2"), Some(0));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Child, Command};
 
-use stockade_sandbox::{Fallback, Violation};
+use stockade_spec::{Fallback, Violation};
 use stockade_tests::lacking::user_namespaces;
 use stockade_tests::skip;
 

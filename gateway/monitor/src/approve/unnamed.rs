@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 use stockade_policy::{Executed, executed_by};
-use stockade_sandbox::{Pattern, Wild};
+use stockade_spec::{Pattern, Wild};
 
 use crate::judge::{Judged, Scene};
 use crate::review;

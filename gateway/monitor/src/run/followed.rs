@@ -1,6 +1,5 @@
 //! A command that is followed: what came to it so far, and what is to be told of it.
 
-use stockade_sandbox as sandbox;
 use tokio::sync::mpsc::Permit;
 
 use super::{Manner, Stop, Task};
@@ -110,7 +109,7 @@ impl<'a> Followed<'a> {
 
     fn resize(&mut self, window: Window) {
         let Some(terminal) = self.terminal else { return };
-        let sandbox::Window { rows, columns } = request::size(Some(window));
+        let stockade_spec::Window { rows, columns } = request::size(Some(window));
         let size = Window { rows, columns };
         terminal.resize(size);
         if let Some(task) = self.task.as_deref_mut() {

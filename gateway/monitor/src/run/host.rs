@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat2, statat};
-use stockade_sandbox::{OWN_LOOPBACK, UNSEEN_SOCKET, Violation};
+use stockade_spec::{OWN_LOOPBACK, UNSEEN_SOCKET, Violation};
 
 /// Directories of the host that every run has its own of.
 const HIDDEN: [&str; 4] = ["/run", "/tmp", "/var/tmp", "/run/user"];

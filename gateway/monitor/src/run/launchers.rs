@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use stockade_sandbox::{Error, Launcher, LauncherZygote, Loopback};
+use stockade_sandbox::{Launcher, LauncherZygote, Loopback};
+use stockade_spec::Error;
 use tokio::task::JoinHandle;
 
 use crate::Prefork;

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use rustix::fs::FlockOperation;
 use sha2::{Digest as _, Sha256};
-use stockade_sandbox::Cache;
+use stockade_spec::Cache;
 
 use super::{REMOVAL, Temporary, removal};
 use stockade_base::directories::private_directory;

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use stockade_policy::{GitPlace, Repository};
-use stockade_sandbox::{GitVariable, git_variables};
+use stockade_spec::{GitVariable, git_variables};
 
 use super::Place;
 use super::git_index::gitlinks;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Read as _, 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use stockade_sandbox::Stdio;
+use stockade_spec::Stdio;
 use tokio::sync::oneshot;
 
 use crate::serve::said::Said;

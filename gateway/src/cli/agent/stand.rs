@@ -95,7 +95,7 @@ fn confined(path: &Path, place: &Path) -> io::Result<String> {
     let spec = plan::agent::plan(path, argv, plan::agent::variables(), place)?;
     let (output, stdout) = io::pipe()?;
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    let stdio = sandbox::Stdio {
+    let stdio = stockade_spec::Stdio {
         stdin: null.try_clone()?.into(),
         stdout: stdout.into(),
         stderr: null.into(),

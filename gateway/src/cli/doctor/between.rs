@@ -2,7 +2,7 @@
 //! in `docs/internals/threats.md` says the same for every machine.
 
 use serde_json::{Value, json};
-use stockade_sandbox::{Enforced, Protection, State};
+use stockade_spec::{Enforced, Protection, State};
 
 /// How far commands are confined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use stockade_sandbox::Entry as Written;
+use stockade_spec::Entry as Written;
 
 use crate::audit;
 use crate::facts::Place;

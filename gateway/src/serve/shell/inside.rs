@@ -30,7 +30,7 @@ fn is_filtered(status: &str, without_new: bool) -> bool {
 
 /// Says whether a process of this name, as the kernel gives it, is our launcher's.
 fn is_launcher(name: &str) -> bool {
-    name.strip_suffix('\n') == Some(stockade_sandbox::INIT_NAME)
+    name.strip_suffix('\n') == Some(stockade_spec::INIT_NAME)
 }
 
 #[cfg(test)]

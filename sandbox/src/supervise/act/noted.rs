@@ -12,8 +12,8 @@ use super::super::repository::links;
 use super::super::resolve::{self, Named};
 use super::super::review::{self, Review};
 use super::Performer;
-use crate::Before;
 use crate::kernel::syscalls;
+use stockade_spec::Before;
 
 impl Performer<'_> {
     fn review(&self) -> &Review {

@@ -3,8 +3,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::spec::{Access, Fallback, Limits, Mediation, Program};
-use crate::{FileRule, Files, Network};
+use stockade_spec::{Access, Fallback, Limits, Mediation, Program};
+use stockade_spec::{FileRule, Files, Network};
 
 fn spec(refused: &[&str]) -> SandboxSpec {
     let rule = FileRule { path: "/p".into(), access: Access::Write, origin: String::new() };

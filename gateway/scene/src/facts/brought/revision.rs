@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::path::Path;
 
 use stockade_base::files::plain;
-use stockade_sandbox::git_variables;
+use stockade_spec::git_variables;
 
 use super::super::repository::Found;
 use super::Budget;

@@ -1,7 +1,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::*;
-use crate::spec::{Fallback, Files, Limits, Mediation, Program};
+use stockade_spec::{Fallback, Files, Limits, Mediation, Program};
 
 fn spec(rules: &[(&str, Access)], network: Network) -> SandboxSpec {
     let rule = |(path, access): &(&str, Access)| FileRule {

@@ -6,15 +6,15 @@ use crate::{Enforced, Protection, State};
 
 /// The record of steps; a protection that no step speaks of is missing.
 #[derive(Debug, Default)]
-pub(crate) struct Steps {
+pub struct Steps {
     states: BTreeMap<Protection, State>,
     /// Differences from what the caller may expect, for people.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl Steps {
     /// Notes that `layer` now enforces each of `protections`.
-    pub(crate) fn layer(&mut self, layer: &str, protections: &[Protection]) {
+    pub fn layer(&mut self, layer: &str, protections: &[Protection]) {
         for protection in protections {
             match self.states.get_mut(protection) {
                 Some(State::Enforced(layers)) => layers.push(layer.to_owned()),
@@ -29,17 +29,17 @@ impl Steps {
     }
 
     /// Notes what is open in `protection`.
-    pub(crate) fn partial(&mut self, protection: Protection, open: &str) {
+    pub fn partial(&mut self, protection: Protection, open: &str) {
         self.states.insert(protection, State::Partial(open.to_owned()));
     }
 
     /// Notes why `protection` is not there.
-    pub(crate) fn missing(&mut self, protection: Protection, reason: &str) {
+    pub fn missing(&mut self, protection: Protection, reason: &str) {
         self.states.insert(protection, State::Missing(reason.to_owned()));
     }
 
     /// Notes that the run was let out.
-    pub(crate) fn all_off(&mut self) {
+    pub fn all_off(&mut self) {
         for protection in Protection::ALL {
             let state = State::Off("this call runs unsandboxed".to_owned());
             self.states.insert(*protection, state);
@@ -47,7 +47,7 @@ impl Steps {
     }
 
     /// Returns the state of every protection.
-    pub(crate) fn finish(&self) -> Enforced {
+    pub fn finish(&self) -> Enforced {
         let states = Protection::ALL.iter().map(|protection| {
             let state = self.states.get(protection).cloned();
             (*protection, state.unwrap_or_else(|| State::Missing("no step enforces it".to_owned())))

@@ -6,7 +6,7 @@ use crate::Protection;
 const SETFCAP: u32 = 31;
 
 /// Says what would give namespaces to this user on this machine.
-pub(crate) fn namespaces() -> String {
+pub fn namespaces() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     if read("/proc/sys/user/max_user_namespaces") == "0" {
         return "run `sysctl -w user.max_user_namespaces=10000` as root".to_owned();
@@ -52,12 +52,12 @@ fn is_container() -> bool {
 }
 
 /// Says what would give notifications of system-call filters, which the supervisor answers (seccomp_unotify(2)).
-pub(crate) fn notifications() -> String {
+pub fn notifications() -> String {
     "use Linux 5.9 or later, with `CONFIG_SECCOMP_FILTER`".to_owned()
 }
 
 /// Says what would give `protection`.
-pub(crate) fn protection(protection: Protection) -> String {
+pub fn protection(protection: Protection) -> String {
     match protection {
         // Supervision of names and sockets needs a `/proc` of the run's own.
         Protection::Processes | Protection::Protected | Protection::UnixSockets => {
@@ -74,7 +74,7 @@ pub(crate) fn protection(protection: Protection) -> String {
 }
 
 /// Says what would let the user `uid` map its number into the namespace that this process is in.
-pub(crate) fn mapping(uid: u32) -> String {
+pub fn mapping(uid: u32) -> String {
     // This process has all capabilities in its own namespace; those of the one that made it count.
     let status =
         |of: &str| std::fs::read_to_string(format!("/proc/{of}/status")).unwrap_or_default();

@@ -1,24 +1,33 @@
 //! Access of one command, as plain data: complete, nothing is filled in later.
 
+#![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
+
 #[cfg(target_os = "linux")]
-pub(crate) mod codec;
-pub(crate) mod enforced;
+pub mod codec;
+mod enforced;
+mod git_text;
 #[cfg(target_os = "linux")]
-pub(crate) mod help;
-pub(crate) mod journal;
+pub mod help;
+pub mod journal;
 #[cfg(target_os = "linux")]
-pub(crate) mod note;
-pub(crate) mod pattern;
-pub(crate) mod run;
+pub mod note;
+pub mod pattern;
+pub mod run;
 #[cfg(target_os = "linux")]
-pub(crate) mod steps;
-pub(crate) mod violation;
+pub mod steps;
+pub mod violation;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::Protection;
+pub use enforced::{Enforced, Protection, State};
+pub use git_text::{GitVariable, git_variables};
+pub use journal::{Before, Entry, MOST_KEPT_BYTES, Touched, read_journal};
+pub use pattern::{Match, Pattern, Wild};
+pub use run::{Ending, Error, Exit, Stdio};
+pub use violation::{AT_TOP, OWN_LOOPBACK, UNSEEN_SOCKET, Violation};
 
 /// Name that the kernel gives for pid 1 of a confined run (at most 15 bytes, `proc_pid_comm(5)`).
 pub const INIT_NAME: &str = "stockade-init";
@@ -57,7 +66,7 @@ impl SandboxSpec {
     }
 
     /// Says whether a rule is the supervisor's alone where there is one: what is to be replaced cannot be covered by a mount.
-    pub(crate) fn leaves_to_supervisor(&self, rule: &FileRule) -> bool {
+    pub fn leaves_to_supervisor(&self, rule: &FileRule) -> bool {
         self.mediation == Mediation::Writes
             && rule.access == Access::Protected
             && (self.files.git_configurations.contains(&rule.path)
@@ -246,7 +255,7 @@ pub struct Limits {
 
 impl Limits {
     /// Returns where the limit with this name comes from, for reports.
-    pub(crate) fn origin(&self, name: &str) -> String {
+    pub fn origin(&self, name: &str) -> String {
         let said = self.origins.iter().find(|origin| origin.0 == name);
         said.map_or_else(|| format!("builtin: sandbox.limits.{name}"), |origin| origin.1.clone())
     }

@@ -41,7 +41,7 @@ pub struct Violation {
 
 #[cfg(target_os = "linux")]
 /// Returns the report of a process that has no descriptor left.
-pub(crate) fn too_many_descriptors(limits: &Limits) -> Violation {
+pub fn too_many_descriptors(limits: &Limits) -> Violation {
     let mut reached = limit("descriptors", "as many as one process may open".to_owned(), limits);
     reached.errno = libc::EMFILE;
     reached
@@ -49,7 +49,7 @@ pub(crate) fn too_many_descriptors(limits: &Limits) -> Violation {
 
 #[cfg(target_os = "linux")]
 /// Returns the report of a limit that was reached.
-pub(crate) fn limit(name: &str, value: String, limits: &Limits) -> Violation {
+pub fn limit(name: &str, value: String, limits: &Limits) -> Violation {
     Violation {
         kind: "limit".to_owned(),
         call: name.to_owned(),

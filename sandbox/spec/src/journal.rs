@@ -54,7 +54,7 @@ pub enum Before {
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn read_journal(mut bytes: &[u8]) -> Vec<Entry> {
-    use crate::spec::codec::{self, Wire as _};
+    use crate::codec::{self, Wire as _};
     let mut entries = Vec::new();
     while let Ok(Some(frame)) = codec::receive(&mut bytes) {
         let Ok(entry) = Entry::from_bytes(&frame) else { break };
@@ -73,7 +73,7 @@ pub fn read_journal(_: &[u8]) -> Vec<Entry> {
 #[cfg(target_os = "linux")]
 mod wire {
     use super::{Before, Entry, Touched};
-    use crate::spec::codec::Wire;
+    use crate::codec::Wire;
 
     impl Wire for Entry {
         fn put(&self, out: &mut Vec<u8>) {
@@ -160,7 +160,7 @@ mod wire {
     mod tests {
         use super::super::read_journal;
         use super::*;
-        use crate::spec::codec;
+        use crate::codec;
 
         #[test]
         fn a_journal_is_read_up_to_an_entry_that_is_cut_short() {

@@ -9,19 +9,19 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::spec::note::{Kind, Note};
-use crate::spec::{
+use crate::note::{Kind, Note};
+use crate::{
     Access, Cache, Fallback, FileRule, Files, GitKeys, Limits, Mediation, Network, Program, Shown,
     Watched, Window,
 };
 use crate::{Ending, Enforced, Exit, Protection, SandboxSpec, State, Violation};
 
 /// Longest frame.
-pub(crate) const FRAME_LIMIT_BYTES: usize = 32 << 20;
+pub const FRAME_LIMIT_BYTES: usize = 32 << 20;
 
 /// From the launcher to the gateway, and from the confined side to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Report {
+pub enum Report {
     /// All steps are done (to the monitor), or the command runs (to the gateway).
     Ready(Enforced),
     /// Nothing runs.
@@ -42,34 +42,63 @@ pub(crate) enum Report {
 
 /// Why nothing runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
-    Step { step: String, reason: String },
-    Unenforceable { protection: Protection, reason: String, help: String },
-    Exec { errno: i32 },
-    Spec { reason: String },
-    Terminal { errno: i32 },
+pub enum Failure {
+    /// A step of the launcher failed.
+    Step {
+        /// Name of the step.
+        step: String,
+        /// Reason, as the system gives it.
+        reason: String,
+    },
+    /// A required protection does not hold on this machine.
+    Unenforceable {
+        /// The protection.
+        protection: Protection,
+        /// Reason, as the system gives it.
+        reason: String,
+        /// One fix for this machine.
+        help: String,
+    },
+    /// The program could not be executed.
+    Exec {
+        /// Error of `execve(2)`.
+        errno: i32,
+    },
+    /// The specification is invalid.
+    Spec {
+        /// First fault of it.
+        reason: String,
+    },
+    /// The command got no terminal.
+    Terminal {
+        /// Error of the call that failed.
+        errno: i32,
+    },
 }
 
 /// From the gateway to the monitor, and from that to pid 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// The command may start; only from the monitor.
     Start,
+    /// The command gets this signal.
     Signal(i32),
+    /// The run ends.
     Stop {
+        /// Time between SIGTERM and SIGKILL.
         grace: Duration,
     },
 }
 
 /// Writes one frame.
-pub(crate) fn send(mut to: impl Write, payload: &[u8]) -> io::Result<()> {
+pub fn send(mut to: impl Write, payload: &[u8]) -> io::Result<()> {
     let mut frame = frame_header(payload)?.to_vec();
     frame.extend_from_slice(payload);
     to.write_all(&frame)
 }
 
 /// Returns the four bytes before a payload.
-pub(crate) fn frame_header(payload: &[u8]) -> io::Result<[u8; 4]> {
+pub fn frame_header(payload: &[u8]) -> io::Result<[u8; 4]> {
     if payload.len() > FRAME_LIMIT_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the frame is longer than 32 MiB"));
     }
@@ -78,7 +107,7 @@ pub(crate) fn frame_header(payload: &[u8]) -> io::Result<[u8; 4]> {
 }
 
 /// Reads one frame; `None` at a clean end.
-pub(crate) fn receive(mut from: impl Read) -> io::Result<Option<Vec<u8>>> {
+pub fn receive(mut from: impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut header = [0; 4];
     match from.read_exact(&mut header) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -88,7 +117,7 @@ pub(crate) fn receive(mut from: impl Read) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Reads the rest of a frame whose header was read.
-pub(crate) fn receive_payload(from: impl Read, header: [u8; 4]) -> io::Result<Vec<u8>> {
+pub fn receive_payload(from: impl Read, header: [u8; 4]) -> io::Result<Vec<u8>> {
     let length = u32::from_le_bytes(header) as usize;
     if length > FRAME_LIMIT_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
@@ -99,10 +128,13 @@ pub(crate) fn receive_payload(from: impl Read, header: [u8; 4]) -> io::Result<Ve
 }
 
 /// A value that can be put into a frame.
-pub(crate) trait Wire: Sized {
+pub trait Wire: Sized {
+    /// Appends the bytes of this value.
     fn put(&self, out: &mut Vec<u8>);
+    /// Takes a value from the front of `from`; `None` for bytes that are none.
     fn take(from: &mut &[u8]) -> Option<Self>;
 
+    /// Returns the bytes of this value alone.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.put(&mut out);

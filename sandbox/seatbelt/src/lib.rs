@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::spec::{Access, FileRule, Network, SandboxSpec};
+use stockade_spec::{Access, FileRule, Network, SandboxSpec};
 
 /// Rules that every program needs to start, and that shells and compilers need of the system.
 const BASE: &str = "\

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Why a directory is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Git directory that the run made: its configuration is inspected.
     Repository,
     /// Directory in which a rebase or a sequence of picks may have been stopped: its instructions are inspected.
@@ -18,10 +18,11 @@ pub(crate) enum Kind {
 
 /// Facts that pid 1 knows about a directory that is inspected at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Note {
-    pub(crate) kind: Kind,
+pub struct Note {
+    /// Why it is remembered.
+    pub kind: Kind,
     /// Where it lay.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Instructions that were there before the run touched them.
-    pub(crate) known: Vec<OsString>,
+    pub known: Vec<OsString>,
 }
