@@ -7,10 +7,9 @@ mod pattern;
 
 use std::cell::RefCell;
 
-use stockade_parser::json::{self, Dialect};
-use stockade_parser::{
-    Absence, CommandTree, Limits, Node, NodeKind, Programs, StartState, Witness, Zsh, parse,
-};
+use stockade_text::json;
+use stockade_text::json::{Dialect};
+use stockade_parser::{Absence, CommandTree, Limits, Node, NodeKind, Programs, StartState, Witness, Zsh, parse};
 use stockade_witness::{Grammar, Seen, SeenNode, frames};
 
 /// One thing to fuzz.
@@ -113,7 +112,7 @@ fn options_hold(text: &[u8]) {
 
 /// Every tree can be told, without a control character that the teller did not write.
 fn explain_holds(text: &[u8]) {
-    let told = stockade_parser::explain::tree(&read(text, &seen));
+    let told = stockade_explain::tree(&read(text, &seen));
     let hidden = |it: char| {
         (it.is_control() && !matches!(it, '\n' | '\t')) || ('\u{202a}'..='\u{202e}').contains(&it)
     };

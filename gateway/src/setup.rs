@@ -12,7 +12,7 @@ pub(crate) mod unit;
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::json::{Kind as Json, Value};
+use stockade_text::json::{Kind as Json, Value};
 
 use crate::json_text;
 use crate::protocol::errors::{Code, Failure};

@@ -18,7 +18,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use stockade_parser::{Limits, Programs, StartState, json, parse};
+use stockade_parser::{Limits, Programs, StartState, parse};
+use stockade_text::json;
 
 /// Ordinary commands of one line; the second has 46 bytes.
 const LINES: &[(&str, &str)] = &[

@@ -17,8 +17,8 @@
 
 use crate::nested::{Reader, Reading};
 use crate::options::Argument;
-use crate::program::row::Slot;
 use crate::{Count, Effect, EffectKind, Object, Word};
+use stockade_programs::row::Slot;
 
 /// So far back an equal effect is looked for.
 const NEAR: usize = 16;

@@ -25,7 +25,6 @@ use std::rc::Rc;
 use crate::event::{Event, Kind};
 use crate::grammar::Syntax;
 use crate::marks::Request;
-use crate::program::Rows;
 use crate::tree::HowRead;
 use crate::word::build::{BraceBudget, Building};
 use crate::zsh::{Difference, difference};
@@ -34,6 +33,7 @@ use crate::{
     Programs, Reason, Redirect, Shared, SimpleCommand, Span, StartState, Stdin, Target, Unread,
     Via, Word,
 };
+use stockade_programs::Rows;
 
 use shell::Shell;
 

@@ -2,9 +2,9 @@
 
 use crate::nested::Reader;
 use crate::options::{Argument, Trouble, is_many, may_equal};
-use crate::program::row::{Body, OptionRow, Slot};
 use crate::slots::replaced;
 use crate::{Count, EffectKind, Glob, Reason, Word, WordClass};
+use stockade_programs::row::{Body, OptionRow, Slot};
 
 impl<'a> Reader<'a> {
     /// Reads the words of find: options, start paths, expression.
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         argument: &Argument,
         words: &mut impl Iterator<Item = Argument>,
     ) {
-        if primary.takes == crate::program::row::Takes::Nothing {
+        if primary.takes == stockade_programs::row::Takes::Nothing {
             primary.slots.iter().for_each(|slot| self.apply_flag(slot, argument));
             return;
         }

@@ -10,24 +10,18 @@ mod cursor;
 mod distinct;
 mod effects;
 mod event;
-pub mod explain;
 mod extract;
 mod find;
 mod grammar;
-pub mod json;
 mod lang;
 mod lex;
 mod limits;
 mod marks;
 mod nested;
 mod options;
-mod program;
-mod reason;
 mod search;
 mod slots;
-mod source;
 mod state;
-pub mod tables;
 mod thin;
 mod tree;
 mod witness;
@@ -35,15 +29,14 @@ mod word;
 mod zsh;
 
 pub use limits::Limits;
-pub use program::{Programs, TableError, versions_of};
-pub use reason::Reason;
-pub use source::{Position as SourcePosition, Span};
 pub use state::StartState;
+pub use stockade_programs::{EffectKind, Locality, Programs, Reason, TableError, versions_of};
+pub use stockade_text::{Position as SourcePosition, Span};
 pub use thin::{Bytes, Shared, Thin};
 pub use tree::{
-    Assigned, Assignment, Canonical, CommandKind, CommandTree, Directory, Draft, Effect,
-    EffectKind, Locality, Notice, Object, Opaque, Operator, Position, Redirect, RedirectTarget,
-    SimpleCommand, Stdin, Target, Token, TokenKind, Unread, Via,
+    Assigned, Assignment, Canonical, CommandKind, CommandTree, Directory, Draft, Effect, Notice,
+    Object, Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand, Stdin, Target,
+    Token, TokenKind, Unread, Via,
 };
 pub use witness::{Absence, Node, NodeKind, Witness};
 pub use word::{Count, Glob, Word, WordClass, Words};

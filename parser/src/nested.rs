@@ -10,12 +10,12 @@ use crate::distinct::Distinct;
 use crate::effects;
 use crate::nested::assignment::{AssignmentShape, assignment};
 use crate::options::{Argument, Scanner, Seen, Trouble, is_many, reachable};
-use crate::program::row::{Body, Danger, Input, Operand, Row, Slot, Strip, Style, Takes, Times};
-use crate::program::{Lookup, Rows};
 use crate::{
     Assignment, CommandKind, Count, Effect, Locality, Reason, SimpleCommand, Stdin, Thin, Word,
     WordClass,
 };
+use stockade_programs::row::{Body, Danger, Input, Operand, Row, Slot, Strip, Style, Takes, Times};
+use stockade_programs::{Dialect, Lookup, Rows};
 
 /// Reading of one command by the tables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -102,15 +102,6 @@ pub(crate) struct InnerText {
     pub child: bool,
     /// The words of the shell that the program starts for it; none if the program is that shell.
     pub shell: Vec<Word>,
-}
-
-/// The language of a shell text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Dialect {
-    /// bash.
-    Bash,
-    /// A POSIX shell that may be dash, busybox or bash.
-    Sh,
 }
 
 /// Reads one command with the tables.
@@ -588,4 +579,4 @@ fn nothing_known() -> WordClass {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -1,7 +1,7 @@
 //! Words read with an option grammar: which are options, which their values, which operands.
 
-use crate::program::row::{Body, Danger, OptionRow, Slot, Style, Takes};
 use crate::{Count, Glob, Reason, Thin, Word, WordClass};
+use stockade_programs::row::{Body, Danger, OptionRow, Slot, Style, Takes};
 
 /// A word of the command, or a part of one, and the index of the word.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,13 +4,14 @@ use crate::cursor::is_name;
 use crate::extract::arithmetic::{Change, names};
 use crate::extract::commands::path_parts;
 use crate::lang::{self, Findings};
-use crate::nested::{Dialect, Doubt, Inner, InnerCommand, Reader};
+use crate::nested::{Doubt, Inner, InnerCommand, Reader};
 use crate::options::{Argument, unknown};
-use crate::program::row::{Input, Slot};
 use crate::{
     Count, Directory, Effect, EffectKind, Glob, Locality, Object, Operator, Reason, Redirect,
     RedirectTarget, Stdin, Word, WordClass,
 };
+use stockade_programs::Dialect;
+use stockade_programs::row::{Input, Slot};
 
 impl Reader<'_> {
     /// Applies a meaning to an option without value, or to the command as a whole.

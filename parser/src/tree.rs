@@ -4,6 +4,7 @@ use crate::event::Kind;
 use crate::grammar::{self, Syntax};
 use crate::marks::Request;
 use crate::{Bytes, Reason, Shared, Span, Thin, Word, Words};
+use stockade_programs::{EffectKind, Locality};
 
 /// A parsed text that the witness has not confirmed yet.
 #[derive(Debug, Clone)]
@@ -217,17 +218,6 @@ pub enum Directory {
     Unknown,
 }
 
-/// Whether a command runs on this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Locality {
-    /// Here.
-    Here,
-    /// On another machine.
-    Remote,
-    /// In a container.
-    Container,
-}
-
 /// Where standard input of a command comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stdin {
@@ -275,27 +265,6 @@ impl Effect {
             Object::Named(word) => word.as_deref(),
         }
     }
-}
-
-/// A kind of effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EffectKind {
-    /// Only reads what its operands name and writes to its output.
-    ReadOnly,
-    /// Starts another program.
-    Execute,
-    /// Writes or removes a file.
-    Write,
-    /// Reads a file.
-    Read,
-    /// Uses the network.
-    Network,
-    /// Loads code into itself.
-    LoadCode,
-    /// Runs code of the project, such as a build script.
-    ProjectCode,
-    /// Changes settings of this user or machine.
-    Settings,
 }
 
 /// A part that is not understood. A rule about particular commands never allows a tree that has one.

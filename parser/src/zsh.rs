@@ -6,8 +6,8 @@
 use std::sync::LazyLock;
 
 use crate::Span;
-use crate::json::view::{Members, View};
-use crate::tables::{Table, view};
+use stockade_programs::tables::{Table, view};
+use stockade_text::json::view::{Members, View};
 
 mod builtins;
 mod lines;

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use stockade_parser::json::{Dialect, read};
 use stockade_parser::{CommandTree, Limits, Node, NodeKind, Programs, StartState, Witness, parse};
 use stockade_policy::{
     Call, Facts, Layer, Mode, Rules, SandboxState, SettingsText, evaluate, load,
 };
+use stockade_text::json::{Dialect, read};
 
 /// Commands of plain words: an allowed one, one that no rule speaks of, a read-only one, one with files.
 const COMMANDS: [&str; 4] =

@@ -32,7 +32,7 @@ mod suggest;
 mod tools;
 mod trees;
 
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use crate::Decision;
 use crate::Mode;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use stockade_parser::CommandTree;
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use crate::Origin;
 use crate::pattern::path::{Anchors, Shape};

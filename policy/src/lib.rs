@@ -15,8 +15,8 @@ mod verdict;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use stockade_parser::json::Value;
 use stockade_rules::{index, knowledge, pattern, rule};
+use stockade_text::json::Value;
 
 pub use confine::sandbox_settings;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};

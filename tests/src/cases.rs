@@ -20,12 +20,12 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use stockade_parser::StartState;
-use stockade_parser::json::{Dialect, Kind, Member, Value, read};
 use stockade_policy::{
     Call, Expanded, Facts, GitPlace, HookOutcome, HookVerdict, Layer, Mode, Origin, Repository,
     Rules, SandboxState, SettingsText, Severity, Shape, ShapeSegment, Verdict, evaluate, load,
     patterns_of, repositories_of,
 };
+use stockade_text::json::{Dialect, Kind, Member, Value, read};
 
 use crate::oracle::tree;
 

@@ -4,12 +4,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use stockade_parser::json::{Dialect, Kind, Value, read};
 use stockade_policy::{Facts, Layer, Mode, SandboxState, load};
 use stockade_tests::cases::{
     Case, answer, cases_of, judge, layer_named, outcome, plain_facts, texts,
 };
 use stockade_tests::{Place, root};
+use stockade_text::json::{Dialect, Kind, Value, read};
 
 fn files() -> Vec<PathBuf> {
     let folder = std::fs::read_dir(root().join("tests/cases")).expect("the folder of the cases");
@@ -122,9 +122,8 @@ fn json(value: &Value) -> String {
             format!("[{}]", elements.iter().map(json).collect::<Vec<_>>().join(","))
         }
         Kind::Object(members) => {
-            let member = |m: &stockade_parser::json::Member| {
-                format!("{}:{}", quoted(&m.key), json(&m.value))
-            };
+            let member =
+                |m: &stockade_text::json::Member| format!("{}:{}", quoted(&m.key), json(&m.value));
             format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
         }
     }

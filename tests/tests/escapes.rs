@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use stockade_parser::json::{Dialect, read};
 use stockade_policy::{Decision, Layer, load};
 use stockade_tests::cases::{answer, plain_facts, texts};
 use stockade_tests::oracle::tree;
 use stockade_tests::root;
+use stockade_text::json::{Dialect, read};
 
 fn lines(path: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(root().join(path)).expect("the data of the tests");

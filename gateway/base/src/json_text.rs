@@ -1,6 +1,7 @@
 //! Puts values into JSON text, and takes them out, leaving every other byte as it is.
 
-use stockade_parser::json::{self, Dialect, Kind, Value};
+use stockade_text::json;
+use stockade_text::json::{Dialect, Kind, Value};
 
 /// Returns `text` with `element` at the end of the list at `path`, whose objects and list are made where they
 /// are missing. None when the text is not a JSON object, or something else stands on the path.

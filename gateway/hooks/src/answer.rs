@@ -1,8 +1,9 @@
 //! Reads what a hook answered: an exit status and perhaps JSON.
 
 use serde_json::Value;
-use stockade_parser::json::{self, Dialect};
 use stockade_policy::{Blocking, HookEvent, HookVerdict, Layer};
+use stockade_text::json;
+use stockade_text::json::Dialect;
 
 /// Longest text that is kept of a hook, in characters.
 const MAX_TEXT: usize = 10_000;

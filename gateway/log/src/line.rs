@@ -2,7 +2,8 @@
 
 use std::io::{self, BufRead};
 
-use stockade_parser::json::{self, Dialect, Value};
+use stockade_text::json;
+use stockade_text::json::{Dialect, Value};
 
 use super::cut::MAX_LINE;
 use super::hash::{Hash, unhex};

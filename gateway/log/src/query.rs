@@ -18,16 +18,16 @@ mod unsigned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use stockade_parser::json::{Kind, Value};
+use stockade_text::json::{Kind, Value};
 
 use super::error::Error;
-use super::escape::escape;
 use super::references::References;
 use super::{Places, clock, line};
 use backward::Backward;
 pub use filter::Filter;
 use reader::{Reader, Wish};
 pub use report::{By, report};
+use stockade_text::visible;
 pub use story::{Which, why};
 use unsigned::Unsigned;
 
@@ -344,13 +344,13 @@ pub fn table(answer: &Answer) -> String {
 const UNSIGNED: &str = " unsigned";
 
 fn row(record: &Record, answer: &Answer) -> [String; 10] {
-    let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), escape);
+    let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), visible);
     let rules = record.list(&["rules"]);
     let is_decisive = |rule: &&Value| rule.get("decisive").and_then(Value::boolean) == Some(true);
     let rule = rules.iter().find(is_decisive);
     let place = rule.and_then(|rule| {
         let file = rule.get("file")?.text()?;
-        Some(format!("{}:{}", escape(file), rule.get("line")?.whole()?))
+        Some(format!("{}:{}", visible(file), rule.get("line")?.whole()?))
     });
     let user = record.whole(&["caller", "uid"]).or_else(|| record.whole(&["who", "uid"]));
     let ending = record.ending().or_else(|| answer.endings.get(&record.id).cloned());
@@ -362,14 +362,14 @@ fn row(record: &Record, answer: &Answer) -> [String; 10] {
     let mark = if answer.unsigned.contains(&record.sequence) { UNSIGNED } else { "" };
     [
         format!("{}{mark}", record.sequence),
-        time.get(..19).map_or_else(|| escape(time), |time| format!("{time}Z")),
+        time.get(..19).map_or_else(|| visible(time), |time| format!("{time}Z")),
         shown(record.text(&["verdict", "decision"]).or(Some(&record.kind))),
         shown(record.text(&["verdict", "by"])),
         shown(rule.and_then(|rule| rule.get("text")?.text())),
         place.unwrap_or_else(|| "-".into()),
         user.map_or_else(|| "-".into(), |uid| uid.to_string()),
         shown(record.text(&["agent", "name"])),
-        ending.map_or_else(|| "-".into(), |ending| escape(&ending)),
+        ending.map_or_else(|| "-".into(), |ending| visible(&ending)),
         shown(detail),
     ]
 }

@@ -1,6 +1,6 @@
 //! Which members a record of each kind has, of which type: a key that is not listed is an error.
 
-use stockade_parser::json::{Kind, Value};
+use stockade_text::json::{Kind, Value};
 
 use super::clock::{is_time, is_ulid};
 

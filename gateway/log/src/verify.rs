@@ -195,7 +195,7 @@ impl Report {
             lines.push(format!(
                 "{}: {}{}",
                 it.code,
-                super::escape::escape(&it.message),
+                stockade_text::visible(&it.message),
                 match place.as_slice() {
                     [] => String::new(),
                     some => format!(" ({})", some.join(", ")),
@@ -205,11 +205,12 @@ impl Report {
         if self.finding_count > self.findings.len() as u64 {
             lines.push(format!("{} findings in all", self.finding_count));
         }
-        lines
-            .extend(self.notes.iter().map(|note| format!("note: {}", super::escape::escape(note))));
+        lines.extend(
+            self.notes.iter().map(|note| format!("note: {}", stockade_text::visible(note))),
+        );
         lines.push(match (&self.unchecked, self.exit_code()) {
             (Some(reason), 122) => {
-                format!("could not be checked: {}", super::escape::escape(reason))
+                format!("could not be checked: {}", stockade_text::visible(reason))
             }
             (_, 0) => format!("intact: {} records in {} segments", self.records, self.segments),
             _ => format!("not intact: {} records in {} segments", self.records, self.segments),

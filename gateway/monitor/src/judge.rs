@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_parser::{CommandTree, Limits, json as strict};
+use stockade_parser::{CommandTree, Limits};
 use stockade_policy::{Call, Evidence, Facts, Hook, Origin, RuleFiles, SandboxState, Verdict};
+use stockade_text::json as strict;
 
 use crate::facts;
 use crate::hooks::{Means, Ran, Report};

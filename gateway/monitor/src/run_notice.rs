@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use stockade_parser::tables::{Table, view};
 use stockade_policy::SandboxState;
+use stockade_programs::tables::{Table, view};
 use stockade_spec::{Match, Pattern, Violation};
 
 use crate::denied_reads;

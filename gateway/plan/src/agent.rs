@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use super::place_of;
-use stockade_parser::json::view::View;
-use stockade_parser::tables::{Table, view};
+use stockade_programs::tables::{Table, view};
 use stockade_scene::protections::REQUIRED;
 use stockade_scene::scene::Scene;
 use stockade_spec::{
     Access, Fallback, FileRule, Files, Limits, Mediation, Network, Program, SandboxSpec,
 };
+use stockade_text::json::view::View;
 
 /// Files and variables of the agent's process, from `policies/agent.jsonc`.
 #[derive(Debug, Default)]

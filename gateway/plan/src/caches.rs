@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use stockade_parser::json::view::{Members, View};
-use stockade_parser::tables::{Table, view};
 use stockade_parser::{CommandKind, CommandTree, Locality, SimpleCommand, Word};
+use stockade_programs::tables::{Table, view};
 use stockade_spec::Cache;
+use stockade_text::json::view::{Members, View};
 
 use super::Rules;
 use super::protected::protect;

@@ -15,10 +15,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use stockade_parser::json::view::{Members, View};
-use stockade_parser::tables::{Table, view};
 use stockade_policy::{Facts, Layer, Origin, Rules as Settings, SandboxSettings};
+use stockade_programs::tables::{Table, view};
 use stockade_spec::{Access, FileRule, Files, Match, Pattern, Shown, Wild};
+use stockade_text::json::view::{Members, View};
 
 use self::copy::Row;
 use super::{Around, Rules, globs};

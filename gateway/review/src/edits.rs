@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use stockade_parser::tables::{Table, view};
+use stockade_programs::tables::{Table, view};
 
 use super::ledger::{Ledger, pending_until};
 use super::{Found, Writer, now, table};

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use stockade_parser::json::view::View;
-use stockade_parser::tables::{Table, view};
 use stockade_policy::Unwritable;
+use stockade_programs::tables::{Table, view};
 use stockade_spec::{Pattern, Wild};
+use stockade_text::json::view::View;
 
 /// One name with its reason.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Required approvers of a question, from the managed settings, and the users of the machine.
 
-use stockade_parser::json::{Kind, Value};
 use stockade_policy::{Decision, Layer, Rules, Verdict};
+use stockade_text::json::{Kind, Value};
 use stockade_wire::errors::{Code, Failure};
 
 /// Most persons that a question can need.

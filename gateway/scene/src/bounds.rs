@@ -7,8 +7,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-use stockade_parser::json::view::{Members, View};
-use stockade_parser::tables::{Table, view};
+use stockade_programs::tables::{Table, view};
+use stockade_text::json::view::{Members, View};
 
 pub use stockade_base::links::remembered;
 use stockade_base::links::{check_way, led};

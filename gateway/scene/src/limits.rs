@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use stockade_parser::json::Kind;
 use stockade_policy::Settings;
+use stockade_text::json::Kind;
 
 use stockade_wire::errors::{Code, Failure};
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use sha2::{Digest as _, Sha256};
-use stockade_parser::json;
 use stockade_policy::{Layer, LoadedSettings, Problem, Rules, SettingsText, Severity};
+use stockade_text::json;
 
 use crate::bounds;
 use crate::facts::{Place, imported_directory, roots, user_directory};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use stockade_parser::json::view::View;
-use stockade_parser::tables::{Table, view};
+use stockade_programs::tables::{Table, view};
+use stockade_text::json::view::View;
 
 /// Content of `policies/paths/toolchains.jsonc`.
 #[derive(Debug, Default)]

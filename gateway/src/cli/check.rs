@@ -207,7 +207,7 @@ pub(super) fn request(
 
 /// Reads a JSON object with the strict reader: bounded depth, no key twice.
 pub(super) fn strict(text: &[u8]) -> Result<Value, String> {
-    use stockade_parser::json::{Dialect, read};
+    use stockade_text::json::{Dialect, read};
     read(text, Dialect::Strict).map_err(|error| format!("byte {}: {}", error.at, error.message))?;
     let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if value.is_object() { Ok(value) } else { Err("it must be an object".into()) }

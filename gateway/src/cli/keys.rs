@@ -3,7 +3,7 @@
 use crate::cli::exit::ExitCode;
 
 use serde_json::{Map, Value, json};
-use stockade_parser::json::{self as table, Dialect};
+use stockade_text::json::{self as table, Dialect};
 
 use super::args::settings::SettingsCommand;
 use super::failure;

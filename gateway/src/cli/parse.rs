@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use stockade_parser::{
     CommandTree, Draft, Limits, Opaque, Programs, Reason, SimpleCommand, SourcePosition,
-    StartState, Target, Word, explain,
+    StartState, Target, Word,
 };
 use tokio::sync::mpsc;
 
@@ -33,7 +33,7 @@ pub(crate) async fn parse(options: args::Parse) -> Result<ExitCode, Failure> {
     if options.common.json {
         print(&answer(&Value::Null, &tree))?;
     } else {
-        failure::print(&explain::tree(&tree)).map_err(failure::unwritable)?;
+        failure::print(&stockade_explain::tree(&tree)).map_err(failure::unwritable)?;
     }
     Ok(ExitCode::SUCCESS)
 }

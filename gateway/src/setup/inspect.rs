@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 mod merged;
 
 use sha2::{Digest as _, Sha256};
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use super::row::{self, Row, What, Written};
 use super::{Scope, Surroundings, commands_of, files, is_our_command, keys, link, shell_of};

@@ -8,7 +8,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use stockade_parser::json::{self, Dialect, Value};
+use stockade_text::json;
+use stockade_text::json::{Dialect, Value};
 
 use super::Surroundings;
 use super::row::placed;

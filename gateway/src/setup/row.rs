@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::json::{self, Dialect, Kind, Value};
+use stockade_text::json;
+use stockade_text::json::{Dialect, Kind, Value};
 
 use super::{Scope, Surroundings};
 use crate::protocol::errors::{Code, Failure};

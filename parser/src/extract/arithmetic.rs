@@ -523,7 +523,7 @@ fn set_to_count(text: &[u8], before: &[u8], after: &[u8]) -> bool {
     let Some(program) = words.first().filter(|_| ends && words.iter().all(|it| is_one(it))) else {
         return false;
     };
-    crate::program::prints_number(&words) && !may_be_redefined(text, program)
+    stockade_programs::prints_number(&words) && !may_be_redefined(text, program)
 }
 
 /// Says whether a word as it is typed is one word for the program, and no option where it does not look like one.

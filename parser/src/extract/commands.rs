@@ -4,7 +4,6 @@ use crate::event::{Event, Kind};
 use crate::extract::shell::Value;
 use crate::extract::weight;
 use crate::extract::{Build, Collecting, Redirecting, Text, Walk};
-use crate::program::is_nameless as is_nameless_path;
 use crate::slots::may_be_descriptor;
 use crate::word::build::unknown_word;
 use crate::{
@@ -12,6 +11,7 @@ use crate::{
     Position, Reason, Redirect, RedirectTarget, Shared, SimpleCommand, Span, Stdin, Target, Thin,
     Word, WordClass, Words,
 };
+use stockade_programs::is_nameless as is_nameless_path;
 
 impl Walk<'_> {
     /// Takes the next place in the list of commands: outer ones stand before those inside them.

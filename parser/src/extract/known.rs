@@ -1,8 +1,8 @@
 //! Partial knowledge of values: how the words of a loop begin, and commands that print one word.
 
 use crate::extract::Walk;
-use crate::program::Lookup;
 use crate::{CommandKind, Count, Glob, Position, Span, Word, WordClass};
+use stockade_programs::Lookup;
 
 /// Returns how all `words` of a loop begin; nothing if that is not known of one.
 pub(crate) fn common_beginning(words: &[Word]) -> Vec<u8> {
@@ -60,7 +60,7 @@ impl Walk<'_> {
             && last.assignments.is_empty()
             && last.redirects.is_empty();
         let words: Option<Vec<&[u8]>> = last.words.iter().map(Word::exact).collect();
-        alone && plain && words.is_some_and(|words| crate::program::prints_number(&words))
+        alone && plain && words.is_some_and(|words| stockade_programs::prints_number(&words))
     }
 }
 

@@ -7,13 +7,14 @@ use crate::extract::weight;
 use crate::extract::{Map, Text, Walk};
 use crate::grammar;
 use crate::lex::quote::decode_backquotes;
-use crate::nested::{self, Dialect, Inner, InnerCommand, InnerText, Reading};
+use crate::nested::{self, Inner, InnerCommand, InnerText, Reading};
 use crate::options::is_many;
 use crate::tree::HowRead;
 use crate::{
     Assignment, CommandKind, Directory, Effect, Locality, Position, Reason, Shared, SimpleCommand,
     Span, Stdin, Thin, Via, Word, WordClass,
 };
+use stockade_programs::Dialect;
 
 /// Entries of `via` in one tree: bounds what deep nesting costs in memory.
 const VIA_ENTRIES: usize = 400_000;

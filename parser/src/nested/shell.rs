@@ -1,10 +1,11 @@
 //! Texts for shells, and the shells that programs start for them: each such shell is a command of its own, so that rules
 //! about shells meet it.
 
-use crate::nested::{Dialect, Inner, InnerText, Reader};
+use crate::nested::{Inner, InnerText, Reader};
 use crate::options::{Argument, unknown};
-use crate::program::row::Style;
 use crate::{Count, Locality, Operator, Reason, RedirectTarget, Stdin, Word};
+use stockade_programs::Dialect;
+use stockade_programs::row::Style;
 
 /// The name under which such a shell is listed, be it `/bin/sh`, that of the variable `SHELL`, or that of the account.
 const NAME: &[u8] = b"sh";

@@ -167,7 +167,7 @@ fn command(text: &str) -> SimpleCommand {
 }
 
 /// Reads a command with the built-in tables and shows everything that came out.
-pub(crate) fn show(text: &str) -> String {
+fn show(text: &str) -> String {
     let command = command(text);
     let reading = read(&mut Rows::new(Programs::builtin()), &command);
     let mut parts: Vec<String> = reading.inner.iter().map(show_inner).collect();
@@ -207,4 +207,39 @@ fn a_function_is_not_the_program_of_its_name() {
 #[test]
 fn a_program_without_row_has_unknown_effects_and_no_doubt() {
     assert_eq!(show("no-such-program --x $y"), "unknown");
+}
+
+/// Returns the examples of the built-in tables: file, command and what is read of it.
+fn examples() -> Vec<(&'static str, String, String)> {
+    let tables = [
+        ("wrappers", include_str!("../../../policies/commands/wrappers.jsonc")),
+        ("evaluators", include_str!("../../../policies/commands/evaluators.jsonc")),
+        ("effects", include_str!("../../../policies/commands/effects.jsonc")),
+        ("read_only", include_str!("../../../policies/commands/read_only.jsonc")),
+    ];
+    let mut found = Vec::new();
+    for (file, text) in tables {
+        let table =
+            stockade_text::json::read(text.as_bytes(), stockade_text::json::Dialect::Commented)
+                .unwrap();
+        for row in table.get("rows").unwrap().elements().unwrap() {
+            for member in row.get("tests").unwrap().members().unwrap() {
+                let expected = member.value.text().unwrap().to_owned();
+                found.push((file, member.key.clone(), expected));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_examples_of_the_builtin_tables_hold() {
+    let mut wrong = String::new();
+    for (file, input, expected) in examples() {
+        let found = show(&input);
+        if found != expected {
+            wrong += &format!("{file}\t{input}\t{expected}\t{found}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "examples that do not hold (file, input, expected, found):\n{wrong}");
 }

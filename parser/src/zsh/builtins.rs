@@ -2,7 +2,7 @@
 
 use super::lines::{Command, Pipeline, Word};
 use super::{Difference, Known};
-use crate::json::view::View;
+use stockade_text::json::view::View;
 
 /// Tests of files that both do with the same calls.
 const TESTS: [&str; 5] = ["-e", "-f", "-d", "-s", "-L"];

@@ -1,7 +1,7 @@
 //! Each reason for which a text is opaque, with a text that has it: what, where, and what to write instead.
 
 use stockade_parser::{
-    Absence, Limits, Node, NodeKind, Programs, Reason, StartState, Witness, Zsh, explain, parse,
+    Absence, Limits, Node, NodeKind, Programs, Reason, StartState, Witness, Zsh, parse,
 };
 
 /// Reasons of words alone: they make no text opaque.
@@ -87,7 +87,7 @@ fn each_doubt_says_what_and_where_and_what_to_write_instead() {
         };
         assert!(opaque.span.start <= opaque.span.end, "{opaque:?}");
         assert!(opaque.span.end as usize <= tree.source().len(), "{opaque:?}");
-        let told = explain::doubt(tree, opaque);
+        let told = stockade_explain::doubt(tree, opaque);
         let lines: Vec<&str> = told.lines().collect();
         let what = opaque.reason.help().trim_end_matches('.');
         assert_eq!(lines.first(), Some(&format!("unknown: {what}  [{code}]").as_str()));

@@ -27,9 +27,9 @@ mod cage {
     pub const HOME: &str = "/desk";
 }
 
-use stockade_parser::json::{Dialect, read as json};
 use stockade_policy::{Call, evaluate, load};
 use stockade_propose::{allowed_with, rule_matches, wider_rule};
+use stockade_text::json::{Dialect, read as json};
 
 fn wider(command: &str) -> Option<String> {
     let tree = tree::read(command.as_bytes());

@@ -5,8 +5,8 @@ mod brings;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use stockade_parser::json::view::{Members, View};
-use stockade_parser::tables::{Table, view};
+use stockade_programs::tables::{Table, view};
+use stockade_text::json::view::{Members, View};
 
 /// Settings that hold without any settings file, as the text of a settings file of [`crate::Layer::Builtin`].
 pub const DEFAULT_SETTINGS: &str = include_str!("../../../policies/profiles/default.json");

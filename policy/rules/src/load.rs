@@ -8,7 +8,7 @@ mod sandbox;
 mod source;
 pub(crate) mod values;
 
-use stockade_parser::json::{Value, read};
+use stockade_text::json::{Value, read};
 
 use crate::knowledge::{is_unsafe, knowledge, listed};
 use crate::layer::Layer;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use stockade_parser::json::{Dialect, Value};
+use stockade_text::json::{Dialect, Value};
 
 use crate::hook::Hook;
 use crate::layer::{Layer, Origin};

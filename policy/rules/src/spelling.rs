@@ -1,6 +1,7 @@
 //! Words that are written nearly as a known one, and what to write in their place.
 
-use stockade_parser::json::{self, Dialect, Value};
+use stockade_text::json;
+use stockade_text::json::{Dialect, Value};
 
 /// Keys of settings files, as the JSON Schema has them.
 const KEYS: &str = include_str!("../../../policies/settings.jsonc");

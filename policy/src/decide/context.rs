@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use crate::Decision;
 use crate::Mode;
@@ -123,7 +123,7 @@ impl<'a> Context<'a> {
 
 /// Returns an input value as rules compare it; nested values have no such form.
 fn scalar(value: Option<&Value>) -> Option<String> {
-    use stockade_parser::json::Kind;
+    use stockade_text::json::Kind;
     match &value?.kind {
         Kind::Bool(value) => Some(value.to_string()),
         Kind::Number(digits) => Some(digits.clone()),

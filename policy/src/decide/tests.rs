@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use stockade_parser::json::{Dialect, read};
 use stockade_parser::{
     Assignment, CommandKind, Count, Directory, Effect, EffectKind, Locality, Object, Opaque,
     Operator, Position, Reason, Shared, SimpleCommand, Span, Stdin, Target, Thin, Word, WordClass,
 };
+use stockade_text::json::{Dialect, read};
 
 use super::evidence::{Evidence, Question, RuleFiles};
 use super::*;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use stockade_parser::Span;
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use crate::Decision;
 use crate::facts::Facts;

@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use stockade_parser::json::{Dialect, read};
 use stockade_policy::{Call, Layer, Rules, evaluate, load};
 use stockade_tests::cases::{plain_facts, texts};
 use stockade_tests::oracle::tree;
+use stockade_text::json::{Dialect, read};
 
 const ROUNDS: usize = 2_001;
 const COMMANDS: [&str; 3] = [

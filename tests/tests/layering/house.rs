@@ -9,7 +9,10 @@ use super::{read, sources_in, tests_by_name};
 /// code goes away.
 const LINES: &[(&str, usize)] = &[
     // With the reader of texts that zsh runs.
-    ("parser/src", 15_100),
+    ("parser/src", 13_000),
+    ("parser/programs", 1_600),
+    ("parser/text", 700),
+    ("parser/explain", 190),
     ("parser/witness", 400),
     ("policy/src", 7_060),
     ("policy/propose", 120),
@@ -51,7 +54,7 @@ const LINES: &[(&str, usize)] = &[
 ];
 
 /// What the trusted parts are to come down to.
-const AIMS: &[(&str, usize)] = &[("parser/src", 13_000), ("sandbox/src", 11_500)];
+const AIMS: &[(&str, usize)] = &[("sandbox/src", 11_500)];
 
 /// One part of a crate: its name, its modules, and its limit of lines.
 type Part = (&'static str, &'static [&'static str], usize);
@@ -64,7 +67,7 @@ const PARTS: &[(&str, &[Part])] = &[(
         ("record", &["checkpoint", "hash", "keys", "error", "files", "record"], 1_250),
         ("redact", &["redact"], 1_400),
         ("write", &[], 3_000),
-        ("read", &["query", "verify", "schema", "escape"], 3_350),
+        ("read", &["query", "verify", "schema"], 3_350),
         ("apart", &["apart"], 760),
     ],
 )];

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use super::super::error::{Error, Scene};
 use super::super::line::{self, Glance, Lines, Step};

@@ -1,7 +1,7 @@
 //! Which records a question is about.
 
 use jiff::{SignedDuration, Timestamp};
-use stockade_parser::json::{Kind, Value};
+use stockade_text::json::{Kind, Value};
 use stockade_wire::times::Since;
 
 use super::super::line::Glance;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::json;
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use super::super::error::Error;
-use super::super::escape::escape;
 use super::{Filter, Reader, Record, programs};
+use stockade_text::visible;
 
 /// By what [`report`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -98,14 +98,14 @@ impl Tally {
             format!("{:>7}  {:7}  {:20}  {:20}  NAME\n", "COUNT", "WORST", "FIRST", "LAST");
         for it in &self.counts {
             let second = |time: &str| match time.get(..19) {
-                Some(time) => format!("{}Z", escape(time)),
-                None => escape(time),
+                Some(time) => format!("{}Z", visible(time)),
+                None => visible(time),
             };
-            let name = if it.name.is_empty() { "-".to_owned() } else { escape(&it.name) };
+            let name = if it.name.is_empty() { "-".to_owned() } else { visible(&it.name) };
             text.push_str(&format!(
                 "{:>7}  {:7}  {:20}  {:20}  {name}\n",
                 it.count,
-                escape(&it.worst),
+                visible(&it.worst),
                 second(&it.first),
                 second(&it.last)
             ));

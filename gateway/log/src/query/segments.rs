@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use super::super::error::{Error, Scene};
 use super::super::files;

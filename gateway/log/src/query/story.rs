@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use stockade_parser::json::{Kind, Value};
+use stockade_text::json::{Kind, Value};
 
 use super::backward::Backward;
 use super::filter::belongs;
 use super::{Reader, Record, Unsigned, Wish, segments};
 use crate::error::Error;
-use crate::escape::escape;
 use crate::hash::{hex, sha256};
 use crate::references::References;
 use crate::{Places, clock, files, line};
+use stockade_text::visible;
 
 /// Which decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Story {
     }
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
-        let of = |keys: &[&str]| escape(self.decision.text(keys).unwrap_or("-"));
+        let of = |keys: &[&str]| visible(self.decision.text(keys).unwrap_or("-"));
         writeln!(
             text,
             "{} `{}`",
@@ -203,7 +203,7 @@ impl Story {
             writeln!(text, "  hook {}", heard(hook))?;
         }
         if let Some(by) = self.decision.text(&["request", "rewritten_by"]) {
-            writeln!(text, "  the input was changed by {}", escape(by))?;
+            writeln!(text, "  the input was changed by {}", visible(by))?;
         }
         self.sandbox(text)?;
         for record in &self.later {
@@ -213,7 +213,7 @@ impl Story {
             writeln!(text, "  warning: no signature covered record {number} when it was appended")?;
         }
         if let Some(broken) = &self.broken {
-            writeln!(text, "  warning: the chain is broken: {}", escape(broken))?;
+            writeln!(text, "  warning: the chain is broken: {}", visible(broken))?;
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Story {
                 Some(result) => result.list(&[key]),
                 None => self.decision.list(&["sandbox", key]),
             };
-            match found.iter().filter_map(Value::text).map(escape).collect::<Vec<_>>() {
+            match found.iter().filter_map(Value::text).map(visible).collect::<Vec<_>>() {
                 none if none.is_empty() => "-".to_owned(),
                 some => some.join(", "),
             }
@@ -234,7 +234,7 @@ impl Story {
         writeln!(
             text,
             "  sandbox: network {}, enforced: {}; missing: {}",
-            escape(self.decision.text(&["sandbox", "network"]).unwrap_or("-")),
+            visible(self.decision.text(&["sandbox", "network"]).unwrap_or("-")),
             names("enforced"),
             names("missing")
         )
@@ -242,7 +242,7 @@ impl Story {
 
     fn subject(&self) -> String {
         let command = self.decision.text(&["request", "command"]);
-        escape(command.or_else(|| self.decision.text(&["request", "tool"])).unwrap_or("-"))
+        visible(command.or_else(|| self.decision.text(&["request", "tool"])).unwrap_or("-"))
     }
 
     fn parts(&self, text: &mut String) -> std::fmt::Result {
@@ -255,8 +255,8 @@ impl Story {
             writeln!(
                 text,
                 "  part `{}`: {}",
-                escape(command.get(span).unwrap_or_default()),
-                escape(decision.unwrap_or("-"))
+                visible(command.get(span).unwrap_or_default()),
+                visible(decision.unwrap_or("-"))
             )?;
         }
         Ok(())
@@ -264,7 +264,7 @@ impl Story {
 
     fn rule(&self, text: &mut String, rule: &Value) -> std::fmt::Result {
         let of = |key: &str| rule.get(key).and_then(Value::text);
-        let shown = |key: &str| escape(of(key).unwrap_or("-"));
+        let shown = |key: &str| visible(of(key).unwrap_or("-"));
         let decided = match rule.get("decisive").and_then(Value::boolean) {
             Some(true) => " (decided)",
             Some(false) | None => "",
@@ -306,7 +306,7 @@ fn past(decision: Option<&str>) -> &'static str {
 
 /// Returns a hook that ran, with what it decided or how it failed.
 fn heard(hook: &Value) -> String {
-    let of = |key: &str| hook.get(key).and_then(Value::text).map(escape);
+    let of = |key: &str| hook.get(key).and_then(Value::text).map(visible);
     let said = match (of("error"), of("decision")) {
         (Some(error), _) => format!("failed: {error}"),
         (None, Some(decision)) => decision,
@@ -330,26 +330,26 @@ fn heard(hook: &Value) -> String {
 /// Returns who answered: the persons who approved, or the user, and who it was by the word of another program.
 fn whom(record: &Record) -> String {
     let name = |person: &Value| {
-        let text = |key: &str| person.get(key).and_then(Value::text).map(escape);
+        let text = |key: &str| person.get(key).and_then(Value::text).map(visible);
         let name = text("name").unwrap_or_else(|| "-".to_owned());
         text("for").map_or_else(|| name.clone(), |other| format!("{name} for {other}"))
     };
     let approvers: Vec<String> = record.list(&["approvers"]).iter().map(name).collect();
     let mut whom = match approvers.is_empty() {
-        true => escape(record.text(&["who", "name"]).unwrap_or("-")),
+        true => visible(record.text(&["who", "name"]).unwrap_or("-")),
         false => approvers.join(" and "),
     };
     if let Some(reason) = record.text(&["break_glass"]) {
-        whom.push_str(&format!(" (break-glass: {})", escape(reason)));
+        whom.push_str(&format!(" (break-glass: {})", visible(reason)));
     }
     if let Some(claimed) = record.text(&["claimed"]) {
-        whom.push_str(&format!(" (said to be {})", escape(claimed)));
+        whom.push_str(&format!(" (said to be {})", visible(claimed)));
     }
     whom
 }
 
 fn later(text: &mut String, record: &Record) -> std::fmt::Result {
-    let of = |keys: &[&str]| escape(record.text(keys).unwrap_or("-"));
+    let of = |keys: &[&str]| visible(record.text(keys).unwrap_or("-"));
     match record.kind.as_str() {
         "approval" => writeln!(
             text,
@@ -364,7 +364,7 @@ fn later(text: &mut String, record: &Record) -> std::fmt::Result {
         "result" => writeln!(
             text,
             "  ended: {} ({}), record {}",
-            escape(&record.ending().unwrap_or_default()),
+            visible(&record.ending().unwrap_or_default()),
             of(&["agreement"]),
             record.sequence
         ),
@@ -374,14 +374,14 @@ fn later(text: &mut String, record: &Record) -> std::fmt::Result {
             }
             Ok(())
         }
-        _ => writeln!(text, "  {}, record {}", escape(&record.kind), record.sequence),
+        _ => writeln!(text, "  {}, record {}", visible(&record.kind), record.sequence),
     }
 }
 
 fn connection(text: &mut String, record: &Record) -> std::fmt::Result {
-    let of = |keys: &[&str]| escape(record.text(keys).unwrap_or("-"));
+    let of = |keys: &[&str]| visible(record.text(keys).unwrap_or("-"));
     let addresses: Vec<String> =
-        record.list(&["addresses"]).iter().filter_map(Value::text).map(escape).collect();
+        record.list(&["addresses"]).iter().filter_map(Value::text).map(visible).collect();
     write!(
         text,
         "  connection to {}:{} {}",
@@ -393,13 +393,13 @@ fn connection(text: &mut String, record: &Record) -> std::fmt::Result {
         write!(text, " ({})", addresses.join(", "))?;
     }
     if let Some(rule) = record.list(&["rules"]).first() {
-        let of = |key: &str| escape(rule.get(key).and_then(Value::text).unwrap_or("-"));
+        let of = |key: &str| visible(rule.get(key).and_then(Value::text).unwrap_or("-"));
         let line = rule.get("line").and_then(Value::whole).unwrap_or_default();
         write!(text, " by `{}` in {}:{line}", of("text"), of("file"))?;
     }
     match record.text(&["verdict", "reason"]) {
         None | Some("") => {}
-        Some(reason) => write!(text, ": {}", escape(reason))?,
+        Some(reason) => write!(text, ": {}", visible(reason))?,
     }
     if let (Some(sent), Some(received)) =
         (record.whole(&["bytes", "sent"]), record.whole(&["bytes", "received"]))

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
-use stockade_parser::json::view::{Members, View};
-use stockade_parser::tables::{self, Table};
+use stockade_programs::tables::{self, Table};
+use stockade_text::json::view::{Members, View};
 
 /// The table that ships.
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Every example in the table, and the places in which a secret may stand.
 
-use stockade_parser::json::{self, Dialect, Value};
+use stockade_text::json;
+use stockade_text::json::{Dialect, Value};
 
 use super::grammar::{Piece, Simple};
 use super::*;

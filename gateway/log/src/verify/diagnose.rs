@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader};
 
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use super::super::files;
 use super::super::hash::{Hash, hex, sha256};

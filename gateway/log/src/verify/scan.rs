@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 
 use sha2::{Digest, Sha256};
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use super::super::files;
 use super::super::hash::{Hash, hex, sha256, unhex};

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-use stockade_parser::json::view::View;
+use stockade_text::json::view::View;
 
 use stockade_scene::facts::Place;
 

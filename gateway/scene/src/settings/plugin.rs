@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use stockade_parser::json::{Dialect, read};
 use stockade_policy::{Layer, SettingsText};
+use stockade_text::json::{Dialect, read};
 use stockade_wire::errors::{Code, Failure};
 
 use super::{Sources, file};

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use stockade_parser::Zsh;
-use stockade_parser::json::view::{Members, View};
-use stockade_parser::tables::{Table, view};
+use stockade_programs::tables::{Table, view};
+use stockade_text::json::view::{Members, View};
 
 use super::{behind, number};
 

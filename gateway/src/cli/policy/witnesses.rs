@@ -1,8 +1,8 @@
 //! Commands by which the reach of rules is shown.
 
 use serde_json::{Value, json};
-use stockade_parser::json::{Dialect, read};
 use stockade_policy::Rules;
+use stockade_text::json::{Dialect, read};
 
 use crate::judge;
 use crate::protocol::errors::Failure;
@@ -35,7 +35,7 @@ pub(super) struct Sample {
 pub(super) fn witnesses() -> Result<Vec<Witness>, Failure> {
     let broken = || judge::broken("the built-in table of witnesses cannot be read");
     let table = read(WITNESSES, Dialect::Commented).map_err(|_| broken())?;
-    let row = |row: &stockade_parser::json::Value| {
+    let row = |row: &stockade_text::json::Value| {
         let text = |key: &str| row.get(key)?.text().map(str::to_owned);
         let escape = row.get("escape").is_none_or(|value| value.boolean() != Some(false));
         Some(Witness { command: text("command")?, shows: text("shows")?, escape })

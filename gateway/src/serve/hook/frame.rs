@@ -3,7 +3,8 @@
 //! Frames as recorded from the agents themselves are in `tests/fixtures/agents/`.
 
 use serde_json::{Map, Value};
-use stockade_parser::json::{self, Dialect};
+use stockade_text::json;
+use stockade_text::json::Dialect;
 
 use super::table::{self, AgentRow, Split, ToolRow};
 use super::{Agent, tools};

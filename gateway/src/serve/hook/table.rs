@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use stockade_parser::json::view::View;
-use stockade_parser::json::{Member, Value};
-use stockade_parser::tables::{Table, view};
+use stockade_programs::tables::{Table, view};
+use stockade_text::json::view::View;
+use stockade_text::json::{Member, Value};
 
 /// The table as it ships.
 pub(crate) const TEXT: &str = include_str!("../../../../policies/agents.jsonc");
@@ -150,7 +150,7 @@ pub(crate) fn marks() -> Result<Vec<String>, String> {
 
 #[cfg(test)]
 mod tests {
-    use stockade_parser::json::{Dialect, read};
+    use stockade_text::json::{Dialect, read};
 
     use super::*;
 

@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::json::Value;
-use stockade_parser::tables::{Table, view};
+use stockade_programs::tables::{Table, view};
+use stockade_text::json::Value;
 
 use stockade_base::executable::is_this_executable;
 use stockade_base::quoted::word;

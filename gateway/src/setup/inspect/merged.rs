@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::json::{Kind as Json, Value};
+use stockade_text::json::{Kind as Json, Value};
 
 use super::super::row::{self, Row, What};
 use super::super::{Surroundings, commands_of, files, is_our_command, keys};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stockade_parser::json::{Kind, Value};
+use stockade_text::json::{Kind, Value};
 
 use super::source::Source;
 use super::texts;

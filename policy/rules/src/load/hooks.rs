@@ -1,7 +1,7 @@
 //! `hooks`: which handlers run at which event, and what keeps them from running.
 
 use regex::Regex;
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use super::handler;
 use super::source::{Problems, Source, join};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use super::source::{Source, join};
 use super::{Merging, disables, texts};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stockade_parser::json::Value;
+use stockade_text::json::Value;
 
 use super::source::{Source, join};
 use super::{Merging, texts};

@@ -1,7 +1,7 @@
 //! Every value of settings texts besides rules and hooks, with the place where it stands.
 
 use stockade_parser::Span;
-use stockade_parser::json::{Value, read};
+use stockade_text::json::{Value, read};
 
 use super::source::{Source, join};
 use crate::layer::{Layer, Origin};

@@ -1,5 +1,5 @@
-use stockade_parser::json::{Dialect, Value, read};
 use stockade_parser::{CommandTree, Limits, Opaque, Programs, Span, StartState, parse};
+use stockade_text::json::{Dialect, Value, read};
 
 use super::*;
 use crate::Layer;

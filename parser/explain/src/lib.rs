@@ -2,8 +2,11 @@
 //!
 //! Deterministic and free of surprises on a terminal: control characters, marks of direction and other
 //! invisible characters are written out.
+#![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
-use crate::{CommandTree, Opaque, Position, SimpleCommand, SourcePosition, Span, Word};
+use stockade_parser::{CommandTree, Opaque, Position, SimpleCommand, SourcePosition, Span, Word};
+use stockade_text::visible;
 
 /// Columns of a source line that are shown around a span.
 const WINDOW: usize = 96;
@@ -92,36 +95,6 @@ pub fn excerpt(source: &[u8], span: Span, note: &str) -> String {
     let carets = "^".repeat(width(&marked).max(1));
     let note = if note.is_empty() { String::new() } else { format!(" {}", visible(note)) };
     format!("  {number} | {head}{marked}{rest}\n  {margin} | {blank}{carets}{note}")
-}
-
-/// Returns `text` on one line so that a terminal shows it and nothing else happens: line feed and tab as
-/// `\n` and `\t`, other control, reordering and invisible characters as `\u{…}`.
-pub fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' => shown.push_str("\\n"),
-            '\t' => shown.push_str("\\t"),
-            character if is_hidden(character) => {
-                shown.push_str(&format!("\\u{{{:x}}}", u32::from(character)));
-            }
-            character => shown.push(character),
-        }
-    }
-    shown
-}
-
-/// Says whether a terminal or a reader could be deceived by `character`: control (Cc), format (Cf),
-/// fillers and selectors that show nothing (Unicode 16, Default_Ignorable_Code_Point).
-pub fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
-            | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// One command: its words, where it stands, and what reaches it.

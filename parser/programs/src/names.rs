@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-use crate::json::{self, Dialect, Value};
+use stockade_text::json;
+use stockade_text::json::{Dialect, Value};
 
 /// The table of names that is built in.
 const TEXT: &str = include_str!("../../../policies/commands/names.jsonc");

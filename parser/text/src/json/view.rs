@@ -122,8 +122,8 @@ fn pass(from: &mut &str) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Dialect, read, stored};
     use super::*;
+    use crate::json::{Dialect, read, stored};
 
     #[test]
     fn what_is_stored_is_seen_and_what_is_cut_is_none() {

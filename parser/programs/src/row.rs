@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::nested::Dialect;
-use crate::{EffectKind, Locality, Reason};
+use crate::{Dialect, EffectKind, Locality, Reason};
 
 /// Entry of the tables for one program.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub struct Row {
     /// The first name.
     pub name: String,
     /// When rules look through it.
@@ -32,7 +31,7 @@ pub(crate) struct Row {
 
 /// When rules look through a wrapper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Strip {
+pub enum Strip {
     /// Never.
     Never,
     /// Always.
@@ -43,7 +42,7 @@ pub(crate) enum Strip {
 
 /// Options and operands of a program or sub-command.
 #[derive(Debug, Clone)]
-pub(crate) struct Body {
+pub struct Body {
     /// How options are written.
     pub grammar: Grammar,
     /// True if unknown words make the command doubtful, not only its effects.
@@ -74,7 +73,7 @@ pub(crate) struct Body {
 
 /// How the options of a program are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Grammar {
+pub struct Grammar {
     /// The family.
     pub style: Style,
     /// Options may stand behind operands.
@@ -89,7 +88,7 @@ pub(crate) struct Grammar {
 
 /// Families of option grammars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
     /// Short options in clusters, long ones with two dashes, `--`.
     Dashes,
     /// As `Dashes`; the first word may be a cluster without dash whose values follow.
@@ -108,7 +107,7 @@ pub(crate) enum Style {
 
 /// One option.
 #[derive(Debug, Clone)]
-pub(crate) struct OptionRow {
+pub struct OptionRow {
     /// Its names with dashes.
     pub names: Vec<String>,
     /// How it takes a value.
@@ -121,7 +120,7 @@ pub(crate) struct OptionRow {
 
 /// How an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub enum Takes {
     /// The option takes no value.
     Nothing,
     /// As many as there are slots; the first may be attached.
@@ -132,7 +131,7 @@ pub(crate) enum Takes {
 
 /// One operand.
 #[derive(Debug, Clone)]
-pub(crate) struct Operand {
+pub struct Operand {
     /// Its meaning.
     pub slot: Slot,
     /// How often.
@@ -141,7 +140,7 @@ pub(crate) struct Operand {
 
 /// How many operands a slot takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Times {
+pub enum Times {
     /// One.
     One,
     /// One or none; those before a [`Times::Many`] are filled first.
@@ -152,7 +151,7 @@ pub(crate) enum Times {
 
 /// A reading that holds when certain options are present.
 #[derive(Debug, Clone)]
-pub(crate) struct Form {
+pub struct Form {
     /// One of these is present; empty: no condition.
     pub with: Vec<String>,
     /// None of these is present.
@@ -169,7 +168,7 @@ pub(crate) struct Form {
 
 /// The meaning of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Slot {
+pub enum Slot {
     /// Harmless.
     Plain,
     /// Not known what it does.
@@ -248,7 +247,7 @@ pub(crate) enum Slot {
 
 /// Words that a wrapper adds to those of its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Input {
+pub enum Input {
     /// Nothing.
     None,
     /// Words that it reads, at the end or where they replace something; without words, `echo` runs.
@@ -261,7 +260,7 @@ pub(crate) enum Input {
 
 /// Kinds of things that options could do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Danger {
+pub struct Danger {
     /// Something makes an inner command, or code runs.
     pub execute: bool,
     /// Loads code, or runs code of the project.
@@ -276,7 +275,7 @@ pub(crate) struct Danger {
 
 impl Slot {
     /// Adds what a value of this meaning does to `danger`.
-    pub(crate) fn add_to(&self, danger: &mut Danger) {
+    pub fn add_to(&self, danger: &mut Danger) {
         match self {
             Slot::Plain
             | Slot::Unknown
@@ -323,14 +322,14 @@ impl Slot {
     }
 
     /// Says whether this meaning takes all the words that are left.
-    pub(crate) fn takes_rest(&self) -> bool {
+    pub fn takes_rest(&self) -> bool {
         matches!(self, Slot::Command(_) | Slot::CommandThroughShell | Slot::Words | Slot::EvalWords)
     }
 }
 
 impl Danger {
     /// Returns what either of the two does.
-    pub(crate) fn or(self, other: Danger) -> Danger {
+    pub fn or(self, other: Danger) -> Danger {
         Danger {
             execute: self.execute || other.execute,
             load: self.load || other.load,
@@ -341,7 +340,7 @@ impl Danger {
     }
 
     /// Returns the kinds as effects.
-    pub(crate) fn kinds(self) -> impl Iterator<Item = EffectKind> {
+    pub fn kinds(self) -> impl Iterator<Item = EffectKind> {
         [
             (self.execute, EffectKind::Execute),
             (self.load, EffectKind::LoadCode),

@@ -3,7 +3,11 @@
 //! A table is JSONC text. Loading it only finds where each row stands; a row is read when a command
 //! names its program, and kept. The format of a row is in `docs/internals/programs.md`.
 
+#![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
+
 mod index;
+mod kinds;
 mod load;
 mod names;
 mod places {
@@ -12,10 +16,15 @@ mod places {
     use std::borrow::Cow::Borrowed;
     include!(concat!(env!("OUT_DIR"), "/places.rs"));
 }
-pub(crate) mod row;
+mod reason;
+pub mod row;
+pub mod tables;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+
+pub use kinds::{Dialect, EffectKind, Locality};
+pub use reason::Reason;
 
 use index::Table;
 use names::Names;
@@ -23,10 +32,10 @@ use row::{Body, Row};
 
 /// The tables that are built in, in the order in which they are looked up.
 const BUILTIN: [&str; 4] = [
-    include_str!("../../policies/commands/wrappers.jsonc"),
-    include_str!("../../policies/commands/evaluators.jsonc"),
-    include_str!("../../policies/commands/effects.jsonc"),
-    include_str!("../../policies/commands/read_only.jsonc"),
+    include_str!("../../../policies/commands/wrappers.jsonc"),
+    include_str!("../../../policies/commands/evaluators.jsonc"),
+    include_str!("../../../policies/commands/effects.jsonc"),
+    include_str!("../../../policies/commands/read_only.jsonc"),
 ];
 
 /// The program tables: which programs run others, and what options do.
@@ -93,13 +102,13 @@ impl Loaded {
 }
 
 /// Says whether a command of these words prints one whole number and nothing else, or nothing at all.
-pub(crate) fn prints_number(words: &[&[u8]]) -> bool {
+pub fn prints_number(words: &[&[u8]]) -> bool {
     Names::builtin().is_some_and(|names| names.prints_number(words))
 }
 
 /// Result of looking up a name in the tables.
 #[derive(Clone, Copy)]
-pub(crate) enum Lookup<'a> {
+pub enum Lookup<'a> {
     /// Nothing: its effects are unknown.
     None,
     /// The table is broken: nothing may be concluded.
@@ -111,7 +120,7 @@ pub(crate) enum Lookup<'a> {
 }
 
 /// The rows that one text asks for: each name is looked up once.
-pub(crate) struct Rows<'a> {
+pub struct Rows<'a> {
     programs: &'a Programs,
     known: HashMap<Vec<u8>, Lookup<'a>>,
     searches: u64,
@@ -121,17 +130,18 @@ pub(crate) struct Rows<'a> {
 const REMEMBERED: usize = 4_096;
 
 impl<'a> Rows<'a> {
-    pub(crate) fn new(programs: &'a Programs) -> Rows<'a> {
+    /// Begins with nothing remembered.
+    pub fn new(programs: &'a Programs) -> Rows<'a> {
         Rows { programs, known: HashMap::new(), searches: 0 }
     }
 
     /// Returns how often the tables were searched since this was asked last.
-    pub(crate) fn searches(&mut self) -> u64 {
+    pub fn searches(&mut self) -> u64 {
         std::mem::take(&mut self.searches)
     }
 
     /// Looks up a program by the last component of its path.
-    pub(crate) fn look_up(&mut self, name: &[u8]) -> Lookup<'a> {
+    pub fn look_up(&mut self, name: &[u8]) -> Lookup<'a> {
         if let Some(known) = self.known.get(name) {
             return *known;
         }
@@ -183,7 +193,7 @@ impl Programs {
     }
 
     /// Looks up a program by the last component of its path.
-    pub(crate) fn look_up(&self, name: &[u8]) -> Lookup<'_> {
+    pub fn look_up(&self, name: &[u8]) -> Lookup<'_> {
         if self.broken {
             return Lookup::Broken;
         }
@@ -226,7 +236,7 @@ fn varies(letter: char) -> bool {
 }
 
 /// Says whether a path, made plain, may be any program whatever its name, such as `/proc/self/exe`.
-pub(crate) fn is_nameless(path: &[u8]) -> bool {
+pub fn is_nameless(path: &[u8]) -> bool {
     match (Names::builtin(), std::str::from_utf8(path)) {
         (Some(names), Ok(path)) => names.is_nameless(path),
         (None, _) => true,

@@ -7,9 +7,9 @@ use super::index::Table;
 use super::row::{
     Body, Danger, Form, Grammar, Input, Operand, OptionRow, Row, Slot, Strip, Style, Takes, Times,
 };
-use crate::json::{self, Dialect as JsonDialect, Kind, Member, Value};
-use crate::nested::Dialect;
-use crate::{EffectKind, Locality, Reason};
+use crate::{Dialect, EffectKind, Locality, Reason};
+use stockade_text::json;
+use stockade_text::json::{Dialect as JsonDialect, Kind, Member, Value};
 
 /// Deepest nesting of sub-commands.
 const MAX_COMMANDS: u32 = 4;

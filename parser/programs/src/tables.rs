@@ -1,7 +1,7 @@
 //! The tables of `policies/` that are about other things than programs, as the build read them.
 
-use crate::json::view::View;
-use crate::json::{Value, stored};
+use stockade_text::json::view::View;
+use stockade_text::json::{Value, stored};
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,8 +86,8 @@ fn text(table: Table) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Span;
-    use crate::json::{Dialect, Kind, read};
+    use stockade_text::Span;
+    use stockade_text::json::{Dialect, Kind, read};
 
     fn without_places(mut value: Value) -> Value {
         let nowhere = Span::new(0, 0);
@@ -111,24 +111,24 @@ mod tests {
     #[test]
     fn what_is_stored_is_what_the_files_say() {
         for (name, text) in [
-            (Table::Agent, include_str!("../../policies/agent.jsonc")),
-            (Table::Agents, include_str!("../../policies/agents.jsonc")),
-            (Table::Caches, include_str!("../../policies/caches.jsonc")),
-            (Table::Credentials, include_str!("../../policies/credentials.jsonc")),
-            (Table::Critical, include_str!("../../policies/paths/critical.jsonc")),
-            (Table::Environment, include_str!("../../policies/environment.jsonc")),
-            (Table::Git, include_str!("../../policies/paths/git.jsonc")),
-            (Table::History, include_str!("../../policies/paths/history.jsonc")),
-            (Table::Links, include_str!("../../policies/paths/links.jsonc")),
-            (Table::Permissions, include_str!("../../policies/permissions.jsonc")),
-            (Table::Protected, include_str!("../../policies/paths/protected.jsonc")),
-            (Table::Regions, include_str!("../../policies/paths/regions.jsonc")),
-            (Table::Review, include_str!("../../policies/review.jsonc")),
-            (Table::Secrets, include_str!("../../policies/secrets.jsonc")),
-            (Table::Toolchains, include_str!("../../policies/paths/toolchains.jsonc")),
-            (Table::Trees, include_str!("../../policies/paths/trees.jsonc")),
-            (Table::Tried, include_str!("../../policies/paths/tried.jsonc")),
-            (Table::Zsh, include_str!("../../policies/commands/zsh.jsonc")),
+            (Table::Agent, include_str!("../../../policies/agent.jsonc")),
+            (Table::Agents, include_str!("../../../policies/agents.jsonc")),
+            (Table::Caches, include_str!("../../../policies/caches.jsonc")),
+            (Table::Credentials, include_str!("../../../policies/credentials.jsonc")),
+            (Table::Critical, include_str!("../../../policies/paths/critical.jsonc")),
+            (Table::Environment, include_str!("../../../policies/environment.jsonc")),
+            (Table::Git, include_str!("../../../policies/paths/git.jsonc")),
+            (Table::History, include_str!("../../../policies/paths/history.jsonc")),
+            (Table::Links, include_str!("../../../policies/paths/links.jsonc")),
+            (Table::Permissions, include_str!("../../../policies/permissions.jsonc")),
+            (Table::Protected, include_str!("../../../policies/paths/protected.jsonc")),
+            (Table::Regions, include_str!("../../../policies/paths/regions.jsonc")),
+            (Table::Review, include_str!("../../../policies/review.jsonc")),
+            (Table::Secrets, include_str!("../../../policies/secrets.jsonc")),
+            (Table::Toolchains, include_str!("../../../policies/paths/toolchains.jsonc")),
+            (Table::Trees, include_str!("../../../policies/paths/trees.jsonc")),
+            (Table::Tried, include_str!("../../../policies/paths/tried.jsonc")),
+            (Table::Zsh, include_str!("../../../policies/commands/zsh.jsonc")),
         ] {
             let read = read(text.as_bytes(), Dialect::Commented).unwrap();
             assert_eq!(table(name), Some(without_places(read)), "{name:?}");

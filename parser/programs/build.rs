@@ -5,23 +5,21 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "it reads the tables and writes their places, for the parser to be a function"
+    reason = "it reads the tables and writes their places, for the tables to be read by a function"
 )]
 
-#[path = "src/program/index.rs"]
+#[path = "src/index.rs"]
 #[allow(dead_code, reason = "only the places are found here")]
 mod index;
-#[path = "src/json.rs"]
-#[allow(dead_code, reason = "only reading and storing is done here")]
-mod json;
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use index::{Place, Places};
+use stockade_text::json;
 
-/// The tables, in the order of `BUILTIN` in `src/program.rs`.
+/// The tables, in the order of `BUILTIN` in `src/lib.rs`.
 const TABLES: [&str; 4] = ["wrappers", "evaluators", "effects", "read_only"];
 
 /// Tables that are stored whole: name and, where it differs, the folder.
@@ -46,16 +44,6 @@ const STORED: &[(&str, &str)] = &[
     ("zsh", "commands/"),
 ];
 
-/// A range of a table's text; what is stored has no places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span;
-
-impl Span {
-    fn new(_: usize, _: usize) -> Span {
-        Span
-    }
-}
-
 /// Why a table cannot be used.
 struct TableError {
     line: u32,
@@ -74,10 +62,10 @@ fn main() -> ExitCode {
 
 fn write() -> Result<(), String> {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/program/index.rs");
+    println!("cargo::rerun-if-changed=src/index.rs");
     let mut out = format!("pub(super) static PLACES: [Places; {}] = [\n", TABLES.len());
     for table in TABLES {
-        let path = format!("../policies/commands/{table}.jsonc");
+        let path = format!("../../policies/commands/{table}.jsonc");
         println!("cargo::rerun-if-changed={path}");
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         let places = Places::find(&text)
@@ -91,11 +79,9 @@ fn write() -> Result<(), String> {
 }
 
 fn store() -> Result<(), String> {
-    println!("cargo::rerun-if-changed=src/json.rs");
-    println!("cargo::rerun-if-changed=src/json/stored.rs");
     let directory = std::env::var("OUT_DIR").map_err(|error| format!("OUT_DIR: {error}"))?;
     for (table, folder) in STORED {
-        let path = format!("../policies/{folder}{table}.jsonc");
+        let path = format!("../../policies/{folder}{table}.jsonc");
         println!("cargo::rerun-if-changed={path}");
         let text = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
         let value = json::read(&text, json::Dialect::Commented)

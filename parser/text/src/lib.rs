@@ -1,0 +1,12 @@
+//! What all readers of text share: places in a text, the one reader of JSON, and text made visible for a terminal.
+//!
+//! Functions alone: they read no files and change nothing.
+#![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
+
+pub mod json;
+mod source;
+mod visible;
+
+pub use source::{Position, Span};
+pub use visible::{is_hidden, visible};
