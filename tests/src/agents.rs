@@ -129,7 +129,7 @@ pub fn through_shell(client: Client, program: &Path) -> Vec<Line> {
             without_hook(client, &place);
             None
         }
-        Client::Gemini | Client::Codex | Client::Cline => {
+        Client::Gemini | Client::Codex | Client::Cline | Client::Copilot => {
             let folder = place.root.join("bin");
             std::fs::create_dir_all(&folder).expect("a folder");
             std::os::unix::fs::symlink(crate::stockade(), folder.join("bash")).expect("a link");
@@ -186,7 +186,7 @@ fn without_shell(client: Client, place: &Place) {
         Client::OpenCode => edit(place, "home/.config/opencode/opencode.json", |it| {
             it.as_object_mut().expect("an object").remove("shell");
         }),
-        Client::Codex | Client::Gemini | Client::Cline => {}
+        Client::Codex | Client::Gemini | Client::Cline | Client::Copilot => {}
     }
 }
 
@@ -197,7 +197,7 @@ fn without_hook(client: Client, place: &Place) {
             let plugin = place.home().join(".config/opencode/plugin/stockade.js");
             std::fs::remove_file(plugin).expect("the plugin of set-up");
         }
-        Client::Codex | Client::Gemini | Client::Cline => {}
+        Client::Codex | Client::Gemini | Client::Cline | Client::Copilot => {}
     }
 }
 

@@ -159,16 +159,17 @@ fn what_one_command_plants_the_next_does_not_run_unconfined() {
     let excluded = json!({ "enabled": true, "excludedCommands": ["id:*"] });
     user(&place, &json!({"sandbox": excluded, "permissions": {"allow": ["Bash(id:*)"]}}));
     let mark = place.home().join("mark");
-    let bin = place.project().join("bin");
-    std::fs::create_dir(&bin).expect("a folder");
+    // A directory of programs that is part of the work, so that commands may write there.
+    let bin = place.project().join("node_modules/.bin");
+    std::fs::create_dir_all(&bin).expect("a folder");
     let search = search(&bin.display().to_string());
     let plant =
         format!("printf '#!/bin/sh\\necho x > {}\\n' > evil; chmod +x evil", mark.display());
-    for line in [plant.as_str(), "ln -s ../evil bin/id", "id -u"] {
+    for line in [plant.as_str(), "ln -s ../../evil node_modules/.bin/id", "id -u"] {
         let output = run(&place, &search, &[line]);
         assert!(output.status.success(), "{line}: {}", text(&output.stderr));
     }
-    assert!(place.project().join("bin/id").exists());
+    assert!(place.project().join("node_modules/.bin/id").exists());
     assert!(!mark.exists());
 }
 

@@ -24,12 +24,20 @@ pub enum Client {
     OpenCode,
     /// Cline.
     Cline,
+    /// GitHub Copilot CLI, with a model of its user's own.
+    Copilot,
 }
 
 impl Client {
     /// All of them.
-    pub const ALL: [Client; 5] =
-        [Client::Claude, Client::Codex, Client::Gemini, Client::OpenCode, Client::Cline];
+    pub const ALL: [Client; 6] = [
+        Client::Claude,
+        Client::Codex,
+        Client::Gemini,
+        Client::OpenCode,
+        Client::Cline,
+        Client::Copilot,
+    ];
 
     /// Its name, as `stockade` and as a program.
     pub fn name(self) -> &'static str {
@@ -39,6 +47,7 @@ impl Client {
             Client::Gemini => "gemini",
             Client::OpenCode => "opencode",
             Client::Cline => "cline",
+            Client::Copilot => "copilot",
         }
     }
 
@@ -50,6 +59,7 @@ impl Client {
             Client::Gemini => "@google/gemini-cli",
             Client::OpenCode => "opencode-ai",
             Client::Cline => "cline",
+            Client::Copilot => "@github/copilot",
         }
     }
 
@@ -57,7 +67,7 @@ impl Client {
     pub fn takes_a_shell(self) -> bool {
         match self {
             Client::Claude | Client::Gemini | Client::OpenCode => true,
-            Client::Codex | Client::Cline => false,
+            Client::Codex | Client::Cline | Client::Copilot => false,
         }
     }
 
@@ -80,7 +90,8 @@ impl Client {
     pub fn configure(self, place: &Place, port: u16) {
         let base = format!("http://127.0.0.1:{port}/v1");
         match self {
-            Client::Claude => {}
+            // The environment of the run says where the model is.
+            Client::Claude | Client::Copilot => {}
             Client::Codex => place.write(
                 "home/.codex/config.toml",
                 &format!(
@@ -129,6 +140,7 @@ impl Client {
             }
             Client::OpenCode => &["run", "run the demo"],
             Client::Cline => &["--json", "run the demo"],
+            Client::Copilot => &["-p", "run the demo", "--allow-all-tools", "--no-color"],
         };
         command.args(words);
         let base = format!("http://127.0.0.1:{port}");
@@ -139,6 +151,8 @@ impl Client {
         command.env("GOOGLE_GEMINI_BASE_URL", &base).env("GEMINI_API_KEY", "none");
         command.env("GEMINI_TELEMETRY_ENABLED", "false").env("OPENCODE_DISABLE_AUTOUPDATE", "1");
         command.env("CLINE_NO_AUTO_UPDATE", "1");
+        command.env("COPILOT_OFFLINE", "true").env("COPILOT_MODEL", "mock-1");
+        command.env("COPILOT_PROVIDER_BASE_URL", format!("{base}/v1"));
         if let Some(search) = search {
             let path = std::env::var("PATH").unwrap_or_default();
             command.env("PATH", format!("{}:{path}", search.display()));

@@ -170,6 +170,13 @@ fn delegate(offered: &[String]) -> Option<Step> {
             json!({"description": "steps", "prompt": prompt, "subagent_type": "general-purpose"}),
         );
     }
+    if has("task") && has("read_bash") {
+        return call(
+            "task",
+            json!({"name": "steps", "description": "steps", "prompt": prompt,
+                "agent_type": "general-purpose", "mode": "sync"}),
+        );
+    }
     if has("task") {
         return call(
             "task",

@@ -3,7 +3,7 @@
 //! `cargo run -p stockade-tests --bin agents -- [FOLDER [AGENT]]`
 //!
 //! FOLDER holds the agents' programs, such as the `node_modules/.bin` of
-//! `npm install @anthropic-ai/claude-code @openai/codex @google/gemini-cli opencode-ai cline`; without it the search path
+//! `npm install @anthropic-ai/claude-code @openai/codex @google/gemini-cli opencode-ai cline @github/copilot`; without it the search path
 //! does. Nothing leaves this machine: the model is on the loopback interface. An agent that is not installed is
 //! named and left out. Exit status 0 when every line is as it must be.
 #![forbid(unsafe_code)]

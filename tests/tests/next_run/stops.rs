@@ -46,7 +46,9 @@ impl Runs<'_> {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let own = self.place.stockade(arguments);
+        let mut own = self.place.stockade(arguments);
+        // The project may be closed to whoever starts it; the arguments name it.
+        own.current_dir(&self.place.root);
         if !(self.ordinary && is_root()) {
             return own;
         }
