@@ -3,6 +3,8 @@
 //! person is asked before the run.
 
 mod git;
+#[cfg(test)]
+mod tests;
 mod unpack;
 
 use std::collections::BTreeSet;

@@ -67,3 +67,78 @@ fn only_tells(rest: &[Word]) -> bool {
 fn is_program_of_interpreter(program: &[u8]) -> bool {
     program.contains(&b'/') && INTERPRETED.iter().any(|end| program.ends_with(end))
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::decide::tests::tree::tree;
+
+    #[test]
+    fn a_text_executes_what_it_names_what_builders_choose_or_anything() {
+        let texts = [
+            "",
+            "X=1",
+            "ls src",
+            "./run a",
+            "bash run.sh",
+            ". /p/run.sh",
+            "source run.sh",
+            "echo $x",
+            "cat a.py",
+            "tool.py",
+            "python3 --version",
+            "node -h",
+            "make",
+            "ls; cargo test; ls",
+            "npx tool",
+            // A name that only the running shell knows.
+            "$(x)",
+            "bash $(x)",
+            "bash ./*.sh",
+            ". $(x)",
+            "source /etc/*.sh",
+            "ls ((",
+            // What an interpreter loads besides.
+            "python3",
+            "python3 run.py",
+            "python3 --version run.py",
+            "/usr/bin/node --version x",
+            "./run.py",
+            "bin/run.js --help",
+            "ls; /p/run.lua; make",
+        ];
+        let row = |text: &&str| format!("{text}  =>  {:?}", executed_by(&tree(text)));
+        expect![[r#"
+              =>  Named
+            X=1  =>  Named
+            ls src  =>  Named
+            ./run a  =>  Named
+            bash run.sh  =>  OfBuilders
+            . /p/run.sh  =>  Any
+            source run.sh  =>  Any
+            echo $x  =>  Named
+            cat a.py  =>  Named
+            tool.py  =>  Named
+            python3 --version  =>  OfBuilders
+            node -h  =>  OfBuilders
+            make  =>  OfBuilders
+            ls; cargo test; ls  =>  OfBuilders
+            npx tool  =>  OfBuilders
+            $(x)  =>  Any
+            bash $(x)  =>  Any
+            bash ./*.sh  =>  Any
+            . $(x)  =>  Any
+            source /etc/*.sh  =>  Any
+            ls ((  =>  Any
+            python3  =>  Any
+            python3 run.py  =>  Any
+            python3 --version run.py  =>  Any
+            /usr/bin/node --version x  =>  Any
+            ./run.py  =>  Any
+            bin/run.js --help  =>  Any
+            ls; /p/run.lua; make  =>  Any"#]]
+        .assert_eq(&texts.iter().map(row).collect::<Vec<_>>().join("\n"));
+    }
+}

@@ -1,3 +1,5 @@
+pub(crate) mod tree;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
