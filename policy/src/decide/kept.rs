@@ -103,9 +103,10 @@ pub(super) fn may_find_kept(pattern: &str) -> bool {
     pattern.contains(['[', '\\']) || knowledge().kept.names.iter().any(kept)
 }
 
-/// Says whether version control gives this name to what it keeps.
+/// Says whether version control gives this name to what it keeps, in any case of letters.
 pub(super) fn is_name(name: &str) -> bool {
-    let name: Vec<Symbol> = name.bytes().map(Symbol::Is).collect();
+    let name: Vec<Symbol> =
+        name.bytes().map(|byte| Symbol::Is(byte.to_ascii_lowercase())).collect();
     let kept = knowledge().kept.names.iter();
     kept.map(|kept| kept.bytes().map(kept_symbol).collect::<Vec<_>>()).any(|it| meet(&name, &it))
 }
@@ -191,3 +192,6 @@ fn agree(left: Symbol, right: Symbol) -> bool {
         (Symbol::Hex, Symbol::Hex) => true,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -179,3 +179,6 @@ impl<'a> Links<'a> {
         self.anywhere.others(user)
     }
 }
+
+#[cfg(test)]
+mod tests;
