@@ -36,6 +36,10 @@ mod resume;
 mod rewind;
 #[path = "agent/rpc.rs"]
 mod rpc;
+#[path = "agent/rpc_settings.rs"]
+mod rpc_settings;
+#[path = "agent/rpc_strange.rs"]
+mod rpc_strange;
 #[path = "agent/sessions.rs"]
 mod sessions;
 #[path = "agent/sql.rs"]

@@ -158,6 +158,42 @@ fn an_editor_lists_loads_closes_and_deletes_sessions() {
     assert!(server.received()[0].body.to_string().contains("blue answer"));
 }
 
+#[test]
+fn questions_of_the_model_are_a_form_where_the_editor_has_forms() {
+    let options = json!([{ "label": "red", "description": "warm" }, { "label": "blue" }]);
+    let questions = json!({ "questions": [{ "question": "Which one?", "header": "Color", "options": options }] });
+    let turns = [[call("a", "AskUserQuestion", questions)], [say("thanks")]];
+    let turns: Vec<&[Turn]> = turns.iter().map(|it| it.as_slice()).collect();
+    let test = "questions_of_the_model_are_a_form_where_the_editor_has_forms";
+    let told = |server: &Server| server.received()[1].body["messages"].to_string();
+    let place = Place::new("acp-elicits");
+    let server = script(&turns);
+    let Some(seen) = seen(test, &["elicits"], &place, &server) else { return };
+    let form = json!(["form", "form", "Which one?", ["q1", "q1_other"], ["red", "blue"]]);
+    assert!(seen.contains(&form), "{seen:?}");
+    assert!(!seen.iter().any(|it| it[0] == "asked"), "{seen:?}");
+    assert_eq!(seen.last(), Some(&json!(["stop", "end_turn"])));
+    let told_back = told(&server);
+    assert!(told_back.contains(r#"{\"Which one?\":\"blue\"}"#), "{told_back}");
+    // One without forms is asked whether the questions may be put, as for every call.
+    let (place, server) = (Place::new("acp-elicits-not"), script(&turns));
+    let Some(seen) = self::seen(test, &["asks"], &place, &server) else { return };
+    assert!(seen.iter().any(|it| it[0] == "asked"), "{seen:?}");
+    assert!(!seen.iter().any(|it| it[0] == "form"), "{seen:?}");
+}
+
+#[test]
+fn an_editor_forks_a_session() {
+    let place = Place::new("acp-forks");
+    let server = script(&[&[say("blue answer")], &[say("done")]]);
+    let Some(seen) = seen("an_editor_forks_a_session", &["forks"], &place, &server) else { return };
+    for there in [json!(["copy", true]), json!(["listed", 2])] {
+        assert!(seen.contains(&there), "{there}: {seen:?}");
+    }
+    let sent = server.received()[1].body["messages"].to_string();
+    assert!(sent.contains("blue answer") && sent.contains("in the copy"), "{sent}");
+}
+
 fn done(command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|error| error.to_string())?;
     match output.status.success() {

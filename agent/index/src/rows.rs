@@ -5,13 +5,16 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use stockade_session::{Event, Found, Kind, Store, read};
+use stockade_session::{Event, Found, Kind, Store, each};
 
 use crate::error::Error;
 use crate::refs;
 
 /// Most characters that are kept of one text.
 const LONGEST: usize = 100_000;
+/// Most bytes of the texts of one session; behind that the first characters of each count.
+const MOST_TEXT: usize = 64 << 20;
+const SHORT: usize = 200;
 /// Largest file of a session that is indexed, in bytes, and most of them.
 const LARGEST: u64 = 1 << 20;
 const MOST_FILES: usize = 1_000;
@@ -87,6 +90,56 @@ pub struct Rows {
     pub texts: Vec<Text>,
 }
 
+/// Rows that are being made of events, one after the other: a long log is never in memory as a whole.
+#[derive(Debug, Default)]
+struct Making {
+    rows: Rows,
+    name: Option<String>,
+    seen: Seen,
+}
+
+impl Making {
+    fn of(id: &str) -> Making {
+        Making { rows: Rows { id: id.to_owned(), ..Rows::default() }, ..Making::default() }
+    }
+
+    fn take(&mut self, event: &Event) {
+        let rows = &mut self.rows;
+        if rows.created_at.is_empty() {
+            rows.created_at.clone_from(&event.at);
+        }
+        let text = |key: &str| event.data.get(key).and_then(Value::as_str);
+        match &event.kind {
+            Kind::Start => rows.cwd = text("cwd").unwrap_or_default().to_owned(),
+            Kind::HandOff => {
+                let to = text("to").map(str::to_owned);
+                rows.cwd = to.unwrap_or(std::mem::take(&mut rows.cwd));
+            }
+            Kind::Name => {
+                self.name = text("name").filter(|it| !it.is_empty()).map(str::to_owned);
+            }
+            Kind::User | Kind::Assistant | Kind::Compaction => rows.message(event, &mut self.seen),
+            Kind::Mode
+            | Kind::Model
+            | Kind::Todos
+            | Kind::Usage
+            | Kind::Fork
+            | Kind::TakenOut
+            | Kind::Changed
+            | Kind::Rewind
+            | Kind::Other(_) => {}
+        }
+    }
+
+    fn done(self) -> Rows {
+        let Making { mut rows, name, .. } = self;
+        let first = rows.turns.first().map(|turn| first_words(&turn.user));
+        rows.summary = name.clone().or(first).unwrap_or_default();
+        rows.texts = rows.searched(name);
+        rows
+    }
+}
+
 impl Rows {
     /// Derives the rows of a session from its folder.
     ///
@@ -94,8 +147,9 @@ impl Rows {
     ///
     /// Its log cannot be read.
     pub fn of(found: &Found) -> Result<Rows, Error> {
-        let read = read(&Store::log(&found.folder))?;
-        let mut rows = Rows::of_events(&found.id, &read.events);
+        let mut making = Making::of(&found.id);
+        each(&Store::log(&found.folder), |event| making.take(&event))?;
+        let mut rows = making.done();
         let workspace = &found.workspace;
         rows.repository.clone_from(&workspace.repository);
         rows.branch.clone_from(&workspace.branch);
@@ -106,36 +160,9 @@ impl Rows {
     /// Derives the rows from events alone. Pure.
     #[must_use]
     pub fn of_events(id: &str, events: &[Event]) -> Rows {
-        let mut rows = Rows { id: id.to_owned(), ..Rows::default() };
-        let (mut name, mut seen) = (None, Seen::default());
-        for event in events {
-            if rows.created_at.is_empty() {
-                rows.created_at.clone_from(&event.at);
-            }
-            let text = |key: &str| event.data.get(key).and_then(Value::as_str);
-            match &event.kind {
-                Kind::Start => rows.cwd = text("cwd").unwrap_or_default().to_owned(),
-                Kind::HandOff => {
-                    let to = text("to").map(str::to_owned);
-                    rows.cwd = to.unwrap_or(std::mem::take(&mut rows.cwd));
-                }
-                Kind::Name => name = text("name").filter(|it| !it.is_empty()).map(str::to_owned),
-                Kind::User | Kind::Assistant | Kind::Compaction => rows.message(event, &mut seen),
-                Kind::Mode
-                | Kind::Model
-                | Kind::Todos
-                | Kind::Usage
-                | Kind::Fork
-                | Kind::TakenOut
-                | Kind::Changed
-                | Kind::Rewind
-                | Kind::Other(_) => {}
-            }
-        }
-        let first = rows.turns.first().map(|turn| first_words(&turn.user));
-        rows.summary = name.clone().or(first).unwrap_or_default();
-        rows.texts = rows.searched(name);
-        rows
+        let mut making = Making::of(id);
+        events.iter().for_each(|event| making.take(event));
+        making.done()
     }
 
     fn message(&mut self, event: &Event, seen: &mut Seen) {
@@ -146,7 +173,7 @@ impl Rows {
             Kind::Compaction => self.checkpoints.push(checkpoint(&texts)),
             Kind::User if !texts.is_empty() => {
                 self.turns.push(Turn {
-                    user: cut(&texts),
+                    user: seen.cut(&texts),
                     at: event.at.clone(),
                     ..Turn::default()
                 });
@@ -155,12 +182,14 @@ impl Rows {
                 if self.turns.is_empty() {
                     self.turns.push(Turn { at: event.at.clone(), ..Turn::default() });
                 }
-                if let Some(turn) = self.turns.last_mut().filter(|_| !texts.is_empty()) {
-                    let joined = match turn.assistant.is_empty() {
-                        true => texts.clone(),
-                        false => format!("{}\n{texts}", turn.assistant),
-                    };
-                    turn.assistant = cut(&joined);
+                // One that is long enough takes no more: a turn may have very many answers.
+                let takes = |turn: &&mut Turn| !texts.is_empty() && turn.assistant.len() < LONGEST;
+                if let Some(turn) = self.turns.last_mut().filter(takes) {
+                    if !turn.assistant.is_empty() {
+                        turn.assistant.push('\n');
+                    }
+                    turn.assistant.push_str(&seen.cut(&texts));
+                    turn.assistant = cut(&turn.assistant);
                 }
             }
             _ => {}
@@ -205,6 +234,18 @@ impl Rows {
 struct Seen {
     files: BTreeSet<(String, String)>,
     refs: BTreeSet<(&'static str, String)>,
+    /// Bytes of texts.
+    bytes: usize,
+}
+
+impl Seen {
+    /// Returns what is kept of a text.
+    fn cut(&mut self, text: &str) -> String {
+        let most = if self.bytes < MOST_TEXT { LONGEST } else { SHORT };
+        let kept: String = text.chars().take(most).collect();
+        self.bytes += kept.len();
+        kept
+    }
 }
 
 fn cut(text: &str) -> String {

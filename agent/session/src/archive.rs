@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 use crate::event::{Kind, now};
-use crate::log::{Log, read};
+use crate::log::{Log, whole};
 use crate::secrets::Masks;
 use crate::store::{Found, LOG, Store};
 use crate::workspace::Workspace;
@@ -164,7 +164,8 @@ impl Store {
 /// before them, and the list of the changes that follow begins anew.
 fn forget_changes(path: &Path) -> Result<(), Error> {
     let mut log = Vec::new();
-    for event in read(path)?.events.iter().filter(|event| event.kind != Kind::Changed) {
+    for event in whole(path, "imported")?.events.iter().filter(|event| event.kind != Kind::Changed)
+    {
         log.extend(serde_json::to_vec(event).unwrap_or_default());
         log.push(b'\n');
     }
@@ -174,7 +175,7 @@ fn forget_changes(path: &Path) -> Result<(), Error> {
 /// Returns what an archive of a session holds, without secrets, and how many secrets there were.
 fn contents(found: &Found) -> Result<(Files, usize), Error> {
     let path = Store::log(&found.folder);
-    let mut events = read(&path)?.events;
+    let mut events = whole(&path, "exported")?.events;
     // Old contents of files stay here, so nothing in the copy may lead to them.
     events.retain(|event| event.kind != Kind::Changed);
     let mut files = Files::new();

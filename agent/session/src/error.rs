@@ -33,6 +33,33 @@ pub enum Error {
     /// A new session cannot have the identity of another one.
     #[error("the session `{0}` is there already; go on with it by `--resume`")]
     There(String),
+    /// The log is another file than the one that was opened.
+    #[error("`{}` was replaced or removed while the session was open; put it back, or end the session", .path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The conversation does not fit into memory.
+    #[error(
+        "the conversation in `{}` has more than {most} MiB since its last summary and does not go on; nothing of it is lost: \
+         find its words with `stockade agent sessions search`, and begin a new session", .path.display()
+    )]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        most: u64,
+    },
+    /// The log is too large for something that needs all of it at once.
+    #[error("`{}` has more than {most} MiB, and a session of that size is not {act}", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        most: u64,
+        /// What was to be done, such as `copied`.
+        act: &'static str,
+    },
     /// The log was written by a later version.
     #[error("`{}` was written by a later version (event format {version})", .path.display())]
     Later {

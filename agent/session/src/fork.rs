@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::event::{Event, Kind};
-use crate::log::{Log, read};
+use crate::log::{Log, whole};
 use crate::rewind::{CONTENTS, LIST, OF_COMMANDS};
 use crate::state::State;
 use crate::store::{Found, Store};
@@ -27,7 +27,7 @@ impl Store {
         (from, until): (&Found, Option<&str>),
         (id, log): (&str, &mut Log),
     ) -> Result<State, Error> {
-        let mut events = read(&Store::log(&from.folder))?.events;
+        let mut events = whole(&Store::log(&from.folder), "copied")?.events;
         if let Some(until) = until {
             let fits = |event: &Event| {
                 event.id == until || event.data.get("uuid").and_then(Value::as_str) == Some(until)

@@ -23,7 +23,7 @@ pub use archive::Exported;
 pub use error::Error;
 pub use event::{Event, Kind, now};
 pub use lock::{Holder, Lock};
-pub use log::{Log, Read, read};
+pub use log::{Log, Read, each, read};
 pub use relevance::{Here, Nearness, nearness};
 pub use rewind::{Change, OF_COMMANDS, Step, new_changes, steps};
 pub use state::{Mark, Said, State};

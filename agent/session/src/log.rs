@@ -12,6 +12,10 @@ use crate::event::{Event, Kind, VERSION};
 
 /// Longest event that is read, in bytes.
 const LONGEST: u64 = 64 << 20;
+/// Largest log that is held in memory as a whole, in MiB.
+const WHOLE: u64 = 256;
+/// Most bytes of messages since the last summary that make up a conversation, in MiB.
+const CONVERSATION: u64 = 128;
 
 /// The content of a log.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -36,12 +40,50 @@ pub fn read(path: &Path) -> Result<Read, Error> {
 }
 
 /// Reads a log event by event, and returns what else there is to say of it.
-pub(crate) fn each(path: &Path, take: impl FnMut(Event)) -> Result<Read, Error> {
-    each_behind(path, 0, take)
+///
+/// # Errors
+///
+/// As for [`read`].
+pub fn each(path: &Path, mut take: impl FnMut(Event)) -> Result<Read, Error> {
+    each_behind(path, 0, |event, _| {
+        take(event);
+        Ok(())
+    })
+}
+
+/// Reads a log that something needs as a whole. One that is too large for that is not read.
+pub(crate) fn whole(path: &Path, act: &'static str) -> Result<Read, Error> {
+    let length = path.metadata().map_err(Error::file(path, "read"))?.len();
+    match length > WHOLE << 20 {
+        true => Err(Error::TooLarge { path: path.to_owned(), most: WHOLE, act }),
+        false => read(path),
+    }
+}
+
+/// Bytes of the messages of a conversation, of which a summary takes the place of all before it.
+#[derive(Debug, Default)]
+pub(crate) struct Weight(u64);
+
+impl Weight {
+    /// Takes one more event of so many bytes.
+    pub(crate) fn add(&mut self, path: &Path, event: &Event, bytes: u64) -> Result<(), Error> {
+        match event.kind {
+            Kind::Compaction => self.0 = bytes,
+            _ => self.0 += bytes,
+        }
+        match self.0 > CONVERSATION << 20 {
+            true => Err(Error::TooLong { path: path.to_owned(), most: CONVERSATION }),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Reads the events behind so many bytes, of which whoever asks knows what they hold. A log that is shorter is none.
-fn each_behind(path: &Path, known: u64, mut take: impl FnMut(Event)) -> Result<Read, Error> {
+pub(crate) fn each_behind(
+    path: &Path,
+    known: u64,
+    mut take: impl FnMut(Event, u64) -> Result<(), Error>,
+) -> Result<Read, Error> {
     let file = File::open(path).map_err(Error::file(path, "read"))?;
     let owner = file.metadata().map_err(Error::file(path, "read"))?.uid();
     if owner != rustix::process::geteuid().as_raw() {
@@ -78,7 +120,7 @@ fn each_behind(path: &Path, known: u64, mut take: impl FnMut(Event)) -> Result<R
             }
             Ok(event) => {
                 is_first = false;
-                take(event);
+                take(event, line.len() as u64)?;
             }
             Err(()) if is_first => {
                 return Err(Error::NoLog { path: path.to_owned() });
@@ -120,24 +162,22 @@ impl Log {
     /// The file cannot be opened, or is not a log of this version.
     pub fn open(path: &Path) -> Result<(Log, Read), Error> {
         let mut events = Vec::new();
-        let (log, found) = Log::open_each(path, |event| events.push(event))?;
+        let (log, found) = Log::open_behind(path, (0, None), |event, _| {
+            events.push(event);
+            Ok(())
+        })?;
         Ok((log, Read { events, ..found }))
     }
 
-    /// The same event by event: a long log is never in memory as a whole.
-    pub(crate) fn open_each(path: &Path, take: impl FnMut(Event)) -> Result<(Log, Read), Error> {
-        Log::open_behind(path, (0, None), take)
-    }
-
-    /// The same for the events behind so many bytes; `last` is the identity of the event in front of them.
+    /// The same event by event, for those behind so many bytes; a long log is never in memory as a whole. `last` is the identity of the event in front of them.
     pub(crate) fn open_behind(
         path: &Path,
         (known, mut last): (u64, Option<String>),
-        mut take: impl FnMut(Event),
+        mut take: impl FnMut(Event, u64) -> Result<(), Error>,
     ) -> Result<(Log, Read), Error> {
-        let keep = |event: Event| {
+        let keep = |event: Event, bytes: u64| {
             last = Some(event.id.clone());
-            take(event);
+            take(event, bytes)
         };
         let found = match path.exists() {
             true => each_behind(path, known, keep)?,
@@ -184,7 +224,19 @@ impl Log {
         Ok(())
     }
 
+    /// Makes sure that the events go where they are looked for.
+    fn is_there(&self) -> Result<(), Error> {
+        let own = self.file.metadata().map_err(Error::file(&self.path, "read"))?;
+        let named = self.path.symlink_metadata().ok();
+        let same = |it: &std::fs::Metadata| (it.dev(), it.ino()) == (own.dev(), own.ino());
+        match named.is_some_and(|it| same(&it)) {
+            true => Ok(()),
+            false => Err(Error::Replaced { path: self.path.clone() }),
+        }
+    }
+
     fn write(&mut self, lines: &[u8], to_disk: bool) -> Result<(), Error> {
+        self.is_there()?;
         let before =
             self.file.seek(SeekFrom::End(0)).map_err(Error::file(&self.path, "written"))?;
         let written = self.file.write_all(lines).and_then(|()| match to_disk {

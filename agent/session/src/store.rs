@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use crate::error::Error;
 use crate::event::Kind;
 use crate::lock::{Holder, Lock};
-use crate::log::{Log, each};
+use crate::log::{Log, Weight, each_behind};
 use crate::relevance::{Here, Nearness, nearness};
 use crate::state::State;
 use crate::workspace::Workspace;
@@ -116,7 +116,11 @@ impl Store {
         let is_known = path.metadata().is_ok_and(|found| found.len() >= known.whole);
         let Known { mut state, whole } = if is_known { known } else { Known::default() };
         let last = state.last.clone();
-        let (log, _) = Log::open_behind(&path, (whole, last), |event| state.apply(&event))?;
+        let mut weight = Weight::default();
+        let (log, _) = Log::open_behind(&path, (whole, last), |event, bytes| {
+            state.apply(&event);
+            weight.add(&path, &event, bytes)
+        })?;
         Ok((lock, log, state))
     }
 
@@ -211,7 +215,9 @@ impl Store {
     /// The name cannot be one, the session is in use, or its files cannot be written.
     pub fn rename(&self, found: &Found, name: &str) -> Result<(), Error> {
         let name = checked(name)?;
-        let (_lock, mut log, _) = self.open(&found.id)?;
+        let _lock = Lock::take(&found.folder.join(LOCK))?;
+        // The conversation does not matter, however long it is.
+        let (mut log, _) = Log::open_behind(&Store::log(&found.folder), (0, None), |_, _| Ok(()))?;
         log.append(Kind::Name, serde_json::json!({ "name": name }))?;
         let mut workspace = Workspace::read(&found.folder).unwrap_or_default();
         workspace.id.clone_from(&found.id);
@@ -267,8 +273,12 @@ impl Store {
     ///
     /// Its log cannot be read.
     pub fn known(&self, found: &Found) -> Result<(Known, Vec<String>), Error> {
-        let mut state = State::default();
-        let read = each(&Store::log(&found.folder), |event| state.apply(&event))?;
+        let (mut state, mut weight) = (State::default(), Weight::default());
+        let path = Store::log(&found.folder);
+        let read = each_behind(&path, 0, |event, bytes| {
+            state.apply(&event);
+            weight.add(&path, &event, bytes)
+        })?;
         Ok((Known { state, whole: read.whole }, read.notes))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::event::{Event, Kind};
-use crate::log::read;
+use crate::log::each;
 use crate::store::{Found, Store};
 
 /// The subject of the rows of a report.
@@ -147,8 +147,15 @@ impl Store {
         let since = since.map(crate::event::at);
         let mut report = Report::default();
         for found in self.list() {
-            match read(&Store::log(&found.folder)) {
-                Ok(read) => report.add(by, &found, &read.events, since.as_deref()),
+            // Of a long log nothing else is kept.
+            let mut events = Vec::new();
+            let read = each(&Store::log(&found.folder), |event| match event.kind {
+                Kind::HandOff => events = vec![event],
+                Kind::Usage => events.push(event),
+                _ => {}
+            });
+            match read {
+                Ok(_) => report.add(by, &found, &events, since.as_deref()),
                 Err(error) => report.left_out.push(left_out(&found, &error)),
             }
         }

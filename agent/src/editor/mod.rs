@@ -1,5 +1,6 @@
 //! The Agent Client Protocol, version 1, on standard input and output: for editors.
 
+mod elicit;
 mod proxy;
 mod serve;
 mod updates;

@@ -14,7 +14,7 @@ use stockade_session::Store;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
-use super::updates;
+use super::{elicit, updates};
 use crate::hosted::Hosted;
 use crate::session::store;
 
@@ -74,6 +74,8 @@ struct Server {
     /// Requests to the editor that wait for an answer.
     asked: Mutex<HashMap<u64, oneshot::Sender<Value>>>,
     next: AtomicU64,
+    /// The editor shows forms.
+    has_forms: AtomicBool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -100,6 +102,7 @@ pub(crate) fn run(options: Acp) -> anyhow::Result<ExitCode> {
         sessions: Mutex::default(),
         asked: Mutex::default(),
         next: AtomicU64::new(1),
+        has_forms: AtomicBool::new(false),
     });
     runtime.block_on(server.serve());
     // Sessions and threads that are left end with this process.
@@ -184,16 +187,27 @@ impl Server {
 
     async fn request(self: &Arc<Self>, method: &str, params: &Value) -> Result<Value, Failure> {
         match method {
-            "initialize" => Ok(initialized()),
+            "initialize" => {
+                let forms = params.pointer("/clientCapabilities/elicitation/form");
+                self.has_forms.store(forms.is_some_and(Value::is_object), Ordering::Relaxed);
+                Ok(initialized())
+            }
             "session/new" => {
                 let id = identity();
-                let live = self.open(params, (&id, "--session-id")).await?;
+                let live = self.open(params, (&id, &["--session-id", &id])).await?;
+                let more = self.begun(&live);
+                Ok(json!({ "sessionId": id, "modes": more.0, "configOptions": more.1 }))
+            }
+            "session/fork" => {
+                let (from, id) = (self.stored(text(params, "sessionId"))?, identity());
+                let options = ["--resume", &from, "--fork-session", "--session-id", &id];
+                let live = self.open(params, (&id, &options)).await?;
                 let more = self.begun(&live);
                 Ok(json!({ "sessionId": id, "modes": more.0, "configOptions": more.1 }))
             }
             "session/load" | "session/resume" => {
                 let id = self.stored(text(params, "sessionId"))?;
-                let live = self.open(params, (&id, "--resume")).await?;
+                let live = self.open(params, (&id, &["--resume", &id])).await?;
                 if method == "session/load" {
                     self.replay(&id)?;
                 }
@@ -264,7 +278,7 @@ impl Server {
     async fn open(
         self: &Arc<Self>,
         params: &Value,
-        (id, option): (&str, &str),
+        (id, how): (&str, &[&str]),
     ) -> Result<Arc<Live>, Failure> {
         let cwd = PathBuf::from(text(params, "cwd"));
         if !cwd.is_absolute() || !cwd.is_dir() {
@@ -283,7 +297,7 @@ impl Server {
             );
         }
         let mut options = self.options.clone();
-        options.extend([OsString::from(option), OsString::from(id)]);
+        options.extend(how.iter().map(OsString::from));
         let more = params.get("additionalDirectories").and_then(Value::as_array);
         for directory in more.into_iter().flatten().filter_map(Value::as_str) {
             options.extend([OsString::from("--add-dir"), OsString::from(directory)]);
@@ -361,13 +375,27 @@ impl Server {
         }
     }
 
+    /// Sends a request to the editor, and waits for its answer.
+    async fn ask_editor(&self, method: &str, params: Value) -> Value {
+        let (sender, receiver) = oneshot::channel();
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        locked(&self.asked).insert(id, sender);
+        self.say(json!({ "id": id, "method": method, "params": params }));
+        receiver.await.unwrap_or_default()
+    }
+
     /// Puts a question to the editor. Whatever is no clear yes is a no.
     async fn ask(&self, session: &str, request: &Value) -> Value {
         let input = request.get("input").cloned().unwrap_or_default();
+        let (tool, call) = (text(request, "tool_name"), text(request, "tool_use_id"));
+        let has_form = tool == elicit::TOOL && self.has_forms.load(Ordering::Relaxed);
+        if let Some(form) = has_form.then(|| elicit::form(session, call, &input)).flatten() {
+            let answer = self.ask_editor("elicitation/create", form).await;
+            return elicit::decided(&input, &answer);
+        }
         let suggestions = request.get("permission_suggestions").cloned().unwrap_or_default();
         let has_more = suggestions.as_array().is_some_and(|it| !it.is_empty());
-        let mut call =
-            updates::call(text(request, "tool_use_id"), text(request, "tool_name"), &input);
+        let mut call = updates::call(call, tool, &input);
         if let Some(call) = call.as_object_mut() {
             let reason = json!({ "type": "text", "text": text(request, "decision_reason") });
             call.insert("content".into(), json!([{ "type": "content", "content": reason }]));
@@ -377,12 +405,8 @@ impl Server {
         let mut options = vec![option("allow_once", "Allow once")];
         options.extend(has_more.then(|| option("allow_always", "Allow for this session")));
         options.push(option("reject_once", "Reject"));
-        let (sender, receiver) = oneshot::channel();
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        locked(&self.asked).insert(id, sender);
-        self.say(json!({ "id": id, "method": "session/request_permission",
-            "params": { "sessionId": session, "toolCall": call, "options": options } }));
-        let answer = receiver.await.unwrap_or_default();
+        let params = json!({ "sessionId": session, "toolCall": call, "options": options });
+        let answer = self.ask_editor("session/request_permission", params).await;
         let outcome = answer.get("outcome").cloned().unwrap_or_default();
         let chosen =
             Some(text(&outcome, "optionId")).filter(|_| text(&outcome, "outcome") == "selected");
@@ -464,7 +488,7 @@ fn initialized() -> Value {
             "loadSession": true,
             "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
             "mcpCapabilities": { "http": false, "sse": false },
-            "sessionCapabilities": { "list": {}, "resume": {}, "close": {}, "delete": {}, "additionalDirectories": {} },
+            "sessionCapabilities": { "list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}, "additionalDirectories": {} },
         },
     })
 }

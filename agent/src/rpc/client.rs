@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// Most bytes that wait for a client. One that is slower is dropped, and can come back.
 const BACKLOG: usize = 8 << 20;
@@ -14,19 +14,21 @@ const BACKLOG: usize = 8 << 20;
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) number: u64,
-    out: mpsc::UnboundedSender<String>,
+    out: mpsc::UnboundedSender<Option<String>>,
     waiting: AtomicUsize,
     is_dropped: AtomicBool,
+    dropped: Notify,
     subscribed: Mutex<HashSet<String>>,
 }
 
 impl Client {
-    pub(super) fn new(number: u64, out: mpsc::UnboundedSender<String>) -> Client {
+    pub(super) fn new(number: u64, out: mpsc::UnboundedSender<Option<String>>) -> Client {
         Client {
             number,
             out,
             waiting: AtomicUsize::new(0),
             is_dropped: AtomicBool::new(false),
+            dropped: Notify::new(),
             subscribed: Mutex::default(),
         }
     }
@@ -40,9 +42,26 @@ impl Client {
         let waiting = self.waiting.fetch_add(line.len(), Ordering::Relaxed);
         if self.is_dropped() || waiting > BACKLOG {
             self.is_dropped.store(true, Ordering::Relaxed);
+            self.dropped.notify_waiters();
             return;
         }
-        let _ = self.out.send(line); // one that is gone needs nothing
+        let _ = self.out.send(Some(line)); // one that is gone needs nothing
+    }
+
+    /// Says that nothing more comes.
+    pub(super) fn end(&self) {
+        let _ = self.out.send(None); // one that is gone needs nothing
+    }
+
+    /// Waits until the client was too slow.
+    pub(super) async fn dropped(&self) {
+        loop {
+            let told = self.dropped.notified();
+            if self.is_dropped() {
+                return;
+            }
+            told.await;
+        }
     }
 
     /// Takes note that so many bytes were written.
@@ -76,7 +95,7 @@ mod tests {
         let big = json!({ "x": "x".repeat(1 << 20) });
         (0..8).for_each(|_| client.say(big.clone()));
         assert!(!client.is_dropped());
-        let first = lines.try_recv().unwrap();
+        let first = lines.try_recv().unwrap().unwrap();
         client.written(first.len());
         client.say(big.clone());
         assert!(!client.is_dropped());

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use crate::hosted::Hosted;
 
-/// Most bytes of events that are kept for those who come back.
-const KEPT: usize = 8 << 20;
+/// Most bytes of events that are kept for those who come back: less than may wait for a client.
+const KEPT: usize = 6 << 20;
+/// Bytes that a notification has around its event.
+const AROUND: usize = 256;
 
 /// Events with their numbers.
 #[derive(Debug, Default)]
@@ -66,7 +68,7 @@ impl Live {
         let mut events = locked(&self.events);
         events.last += 1;
         let number = events.last;
-        let length = event.to_string().len();
+        let length = event.to_string().len() + AROUND;
         events.bytes += length;
         events.kept.push_back((number, length, event.clone()));
         while events.bytes > KEPT && events.kept.len() > 1 {

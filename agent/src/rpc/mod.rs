@@ -3,5 +3,7 @@
 mod client;
 mod live;
 mod serve;
+mod socket;
+mod stored;
 
 pub(crate) use serve::{Rpc, run};

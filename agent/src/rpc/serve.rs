@@ -2,14 +2,12 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use stockade_sdk::identity;
@@ -17,11 +15,13 @@ use stockade_session::{Found, Store};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
-use tokio::net::UnixListener;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::client::Client;
 use super::live::Live;
+use super::socket;
+use crate::flags::is_uuid;
 use crate::hosted::Hosted;
 use crate::session::store;
 
@@ -30,18 +30,24 @@ const LONGEST: u64 = 16 << 20;
 const SESSIONS: usize = 1_000;
 /// How often idle sessions are looked for.
 const LOOK: Duration = Duration::from_millis(500);
+/// How long a client that ends may take to read its last answers.
+const LAST: Duration = Duration::from_secs(10);
 /// Codes of errors (JSON-RPC 2.0, section 5.1).
+const NO_JSON: i64 = -32_700;
 const NO_REQUEST: i64 = -32_600;
-const UNKNOWN_METHOD: i64 = -32_601;
-const INVALID: i64 = -32_602;
+pub(super) const UNKNOWN_METHOD: i64 = -32_601;
+pub(super) const INVALID: i64 = -32_602;
 const FAILED: i64 = -32_603;
 
 /// Options of `stockade rpc`.
 #[derive(Debug, Args)]
 pub(crate) struct Rpc {
     /// Listen on this socket instead of standard input, for several clients of one user
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    socket: Option<Option<PathBuf>>,
+    /// Carry standard input and output to the server that listens on this socket
+    #[arg(long, value_name = "PATH", num_args = 0..=1, conflicts_with_all = ["socket", "session_idle_timeout", "options"])]
+    connect: Option<Option<PathBuf>>,
     /// Close sessions in which nothing happened for so many seconds
     #[arg(long, value_name = "SECONDS")]
     session_idle_timeout: Option<u64>,
@@ -51,34 +57,59 @@ pub(crate) struct Rpc {
 }
 
 /// A failure: code and message.
-type Failure = (i64, String);
+pub(super) type Failure = (i64, String);
 
 /// The server.
 #[derive(Debug)]
-struct Server {
+pub(super) struct Server {
     options: Vec<OsString>,
-    store: Store,
-    sessions: Mutex<HashMap<String, Arc<Live>>>,
+    pub(super) store: Store,
+    pub(super) sessions: Mutex<HashMap<String, Arc<Live>>>,
     clients: Mutex<Vec<Arc<Client>>>,
-    foreground: Mutex<Option<String>>,
+    pub(super) foreground: Mutex<Option<String>>,
     next: AtomicU64,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn failed(error: impl std::fmt::Display) -> Failure {
+fn failure(id: &Value, code: i64, words: &str) -> Value {
+    json!({ "id": id, "error": { "code": code, "message": words } })
+}
+
+/// Writes to a client what is said to it, until nothing more comes or it reads no more.
+async fn write(
+    client: Arc<Client>,
+    mut lines: mpsc::UnboundedReceiver<Option<String>>,
+    mut output: impl AsyncWrite + Unpin,
+) {
+    while let Some(Some(line)) = lines.recv().await {
+        let done = output.write_all(line.as_bytes()).await;
+        if done.is_err() || output.flush().await.is_err() {
+            return;
+        }
+        client.written(line.len());
+    }
+}
+
+pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
     (FAILED, error.to_string())
 }
 
 /// Serves until standard input ends, or for ever on a socket.
 pub(crate) fn run(options: Rpc) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if let Some(path) = options.connect {
+        let done = runtime.block_on(socket::connect(path));
+        runtime.shutdown_background();
+        return done.map(|()| ExitCode::SUCCESS);
+    }
+    let path = options.socket.map(socket::path).transpose()?;
     let server = Arc::new(Server {
         options: options.options,
         store: store()?,
@@ -91,7 +122,7 @@ pub(crate) fn run(options: Rpc) -> anyhow::Result<ExitCode> {
     let done = runtime.block_on(async {
         let idling = Arc::clone(&server).close_idle(idle);
         tokio::select! {
-            done = Arc::clone(&server).listen(options.socket.as_deref()) => done,
+            done = Arc::clone(&server).listen(path.as_deref()) => done,
             () = idling => Ok(()),
         }
     });
@@ -99,43 +130,17 @@ pub(crate) fn run(options: Rpc) -> anyhow::Result<ExitCode> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Listens on a socket that only this user reaches. One that another server left behind is taken away, another file is not.
-fn bind(path: &Path) -> anyhow::Result<UnixListener> {
-    let shown = || format!("`{}`", path.display());
-    if let Ok(found) = path.symlink_metadata() {
-        if !found.file_type().is_socket() {
-            bail!("{} is there already and is not a socket", shown());
-        }
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            bail!("another server listens on {}", shown());
-        }
-        std::fs::remove_file(path).with_context(shown)?;
-    }
-    let listener = UnixListener::bind(path).with_context(shown)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).with_context(shown)?;
-    Ok(listener)
-}
-
 impl Server {
     async fn listen(self: Arc<Self>, socket: Option<&Path>) -> anyhow::Result<()> {
         let Some(path) = socket else {
-            Arc::clone(&self).client(tokio::io::stdin(), tokio::io::stdout()).await;
-            let open: Vec<Arc<Live>> = locked(&self.sessions).drain().map(|it| it.1).collect();
-            for live in open {
-                live.hosted.close().await;
-            }
+            Arc::clone(&self).client(tokio::io::stdin(), tokio::io::stdout(), true).await;
             return Ok(());
         };
-        let listener = bind(path)?;
+        let listener = socket::bind(path)?;
         loop {
-            let (stream, _) = listener.accept().await?;
-            let own = rustix::process::geteuid().as_raw();
-            // A sandboxed command has the same user.
-            let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == own);
-            if is_own && stockade_client::is_beside(&stream) {
-                let (input, output) = stream.into_split();
-                tokio::spawn(Arc::clone(&self).client(input, output));
-            }
+            let stream = socket::accept(&listener).await?;
+            let (input, output) = stream.into_split();
+            tokio::spawn(Arc::clone(&self).client(input, output, false));
         }
     }
 
@@ -152,65 +157,98 @@ impl Server {
         }
     }
 
+    /// Serves a client until it closes its side and its requests are answered; the only one ends the sessions, too.
     async fn client(
         self: Arc<Self>,
         input: impl AsyncRead + Unpin,
-        mut output: impl AsyncWrite + Unpin + Send + 'static,
+        output: impl AsyncWrite + Unpin + Send + 'static,
+        is_only: bool,
     ) {
-        let (out, mut lines) = mpsc::unbounded_channel::<String>();
+        let (out, lines) = mpsc::unbounded_channel();
         let client = Arc::new(Client::new(self.next.fetch_add(1, Ordering::Relaxed), out));
         locked(&self.clients).push(Arc::clone(&client));
-        let writes = Arc::clone(&client);
-        let writer = tokio::spawn(async move {
-            while let Some(line) = lines.recv().await {
-                let done = output.write_all(line.as_bytes()).await;
-                if done.is_err() || output.flush().await.is_err() || writes.is_dropped() {
-                    return;
+        let mut writer = tokio::spawn(write(Arc::clone(&client), lines, output));
+        let serves = async {
+            let mut requests = self.read(&client, input).await;
+            while requests.join_next().await.is_some() {}
+            if is_only {
+                let open: Vec<Arc<Live>> = locked(&self.sessions).values().cloned().collect();
+                for live in open {
+                    self.close(&live.id).await;
                 }
-                writes.written(line.len());
             }
-        });
+        };
+        tokio::select! {
+            () = serves => {
+                client.end();
+                let _ = tokio::time::timeout(LAST, &mut writer).await; // one that does not read misses it
+            }
+            () = client.dropped() => {}
+            _ = &mut writer => {}
+        }
+        writer.abort();
+        locked(&self.clients).retain(|it| it.number != client.number);
+        if is_only {
+            locked(&self.sessions).clear();
+        }
+    }
+
+    /// Reads requests until there are no more, and returns those that are not answered yet.
+    async fn read(
+        self: &Arc<Self>,
+        client: &Arc<Client>,
+        input: impl AsyncRead + Unpin,
+    ) -> JoinSet<()> {
+        let mut requests = JoinSet::new();
         let mut input = BufReader::with_capacity(64 << 10, input);
-        while !client.is_dropped() {
+        loop {
             let mut line = Vec::new();
             match (&mut input).take(LONGEST).read_until(b'\n', &mut line).await {
                 Ok(count) if count > 0 && line.ends_with(b"\n") => {}
-                Ok(_) | Err(_) => break,
+                Ok(count) if count as u64 >= LONGEST => {
+                    let words =
+                        format!("a message is longer than {LONGEST} bytes; the connection ends");
+                    client.say(failure(&Value::Null, NO_REQUEST, &words));
+                    return requests;
+                }
+                Ok(_) | Err(_) => return requests,
             }
             match serde_json::from_slice::<Value>(&line) {
-                Ok(message) => self.take(&client, message),
-                Err(error) => {
-                    let error = json!({ "code": -32_700, "message": error.to_string() });
-                    client.say(json!({ "id": null, "error": error }));
-                }
+                Ok(message) => self.take(client, message, &mut requests),
+                Err(_) if line.trim_ascii().is_empty() => {}
+                Err(error) => client.say(failure(&Value::Null, NO_JSON, &error.to_string())),
             }
+            while requests.try_join_next().is_some() {}
         }
-        locked(&self.clients).retain(|it| it.number != client.number);
-        writer.abort();
     }
 
-    fn take(self: &Arc<Self>, client: &Arc<Client>, message: Value) {
+    fn take(self: &Arc<Self>, client: &Arc<Client>, message: Value, requests: &mut JoinSet<()>) {
         if !message.get("method").is_some_and(Value::is_string) {
-            let error = json!({ "code": NO_REQUEST, "message": "the message is no request: it has no `method`" });
-            client.say(json!({ "id": message.get("id"), "error": error }));
+            let id = message.get("id").cloned().unwrap_or_default();
+            let words = "the message is no request: it has no `method`";
+            client.say(failure(&id, NO_REQUEST, words));
             return;
         }
         let Some(id) = message.get("id").cloned() else { return };
         let (server, client) = (Arc::clone(self), Arc::clone(client));
-        tokio::spawn(async move {
+        requests.spawn(async move {
             let params = message.get("params").cloned().unwrap_or_default();
-            let answer = server.request(&client, text(&message, "method"), &params).await;
+            let method = match text(&message, "method") {
+                short if short.starts_with("settings.") || short.starts_with("plan.") => {
+                    format!("session.{short}")
+                }
+                method => method.to_owned(),
+            };
+            let answer = server.request(&client, &method, &params).await;
             client.say(match answer {
                 Ok(result) => json!({ "id": id, "result": result }),
-                Err((code, words)) => {
-                    json!({ "id": id, "error": { "code": code, "message": words } })
-                }
+                Err((code, words)) => failure(&id, code, &words),
             });
         });
     }
 
     /// Tells everybody who listens to a session.
-    fn tell(&self, session: &str, message: &Value) {
+    pub(super) fn tell(&self, session: &str, message: &Value) {
         let clients = locked(&self.clients).clone();
         clients.iter().filter(|it| it.has(session)).for_each(|it| it.say(message.clone()));
     }
@@ -222,10 +260,16 @@ impl Server {
         params: &Value,
     ) -> Result<Value, Failure> {
         match method {
+            "session.settings.get" | "session.settings.list" | "session.settings.toggle" => {
+                self.settings(method, params).await
+            }
             "session.create" => {
                 let id = Some(text(params, "id")).filter(|id| !id.is_empty());
                 let id = id.map_or_else(identity, str::to_owned);
-                if self.store.find(&id).is_ok() {
+                if !is_uuid(&id) {
+                    return Err((INVALID, "`id` is not a UUID".to_owned()));
+                }
+                if self.store.has(&id) {
                     return Err((
                         INVALID,
                         "a session of this identity exists; resume it".to_owned(),
@@ -239,7 +283,7 @@ impl Server {
             }
             "session.fork" => self.fork(client, params).await,
             "session.send" => self.send(params),
-            "session.answer" => self.answer(params),
+            "session.answer" => self.answer(client, params),
             "session.subscribe" => {
                 let live = self.live(params)?;
                 let after = params.get("after").and_then(Value::as_u64);
@@ -295,98 +339,14 @@ impl Server {
         Ok(json!({}))
     }
 
-    /// Answers requests about sessions that need not be open.
-    async fn stored(&self, method: &str, params: &Value) -> Result<Value, Failure> {
-        match method {
-            "session.list" => {
-                let all = self.store.list();
-                Ok(
-                    json!({ "sessions": all.iter().map(|it| self.metadata(it)).collect::<Vec<_>>() }),
-                )
-            }
-            "session.getLastId" => Ok(json!({ "id": self.store.list().first().map(|it| &it.id) })),
-            "session.getMetadata" => Ok(self.metadata(&self.found(params)?)),
-            "session.get" => {
-                let live = self.live(params)?;
-                let mut object = live.usage();
-                if object.is_null() {
-                    object = json!({ "usage": null, "aggregateUsage": null });
-                }
-                if let Some(object) = object.as_object_mut() {
-                    object.insert("id".into(), json!(live.id));
-                    object.insert("cwd".into(), json!(live.cwd));
-                    object.insert("busy".into(), json!(live.is_busy()));
-                }
-                Ok(object)
-            }
-            "session.getMessages" => {
-                let (state, notes) = self.store.state(&self.found(params)?).map_err(failed)?;
-                let messages = state.messages.iter().map(|said| {
-                    json!({ "uuid": said.uuid, "by_model": said.by_model, "content": said.content })
-                });
-                Ok(json!({ "messages": messages.collect::<Vec<_>>(), "notes": notes }))
-            }
-            "session.rename" => {
-                let found = self.found(params)?;
-                self.store.rename(&found, text(params, "name")).map_err(failed)?;
-                Ok(json!({}))
-            }
-            "session.delete" => {
-                let found = self.found(params)?;
-                self.close(&found.id).await;
-                self.store.delete(&found).map_err(failed)?;
-                Ok(json!({}))
-            }
-            // Each event is on disk before its effects, so there is nothing left to save.
-            "session.save" => {
-                let live = self.live(params)?;
-                Ok(json!({ "saved": self.store.has(&live.id) }))
-            }
-            "session.setForeground" => {
-                let live = self.live(params)?;
-                *locked(&self.foreground) = Some(live.id.clone());
-                Ok(json!({}))
-            }
-            "session.getForeground" => Ok(json!({ "id": *locked(&self.foreground) })),
-            "session.plan.get" | "session.plan.set" | "session.plan.delete" => {
-                self.plan(method, params)
-            }
-            other => {
-                Err((UNKNOWN_METHOD, format!("there is no method `{}`", other.escape_debug())))
-            }
-        }
-    }
-
-    fn plan(&self, method: &str, params: &Value) -> Result<Value, Failure> {
-        let path = self.found(params)?.folder.join("plan.md");
-        match method {
-            "session.plan.get" => Ok(json!({ "plan": std::fs::read_to_string(path).ok() })),
-            "session.plan.set" => {
-                std::fs::write(path, text(params, "plan")).map_err(failed)?;
-                Ok(json!({}))
-            }
-            _ => match std::fs::remove_file(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(error)),
-                Ok(()) | Err(_) => Ok(json!({})),
-            },
-        }
-    }
-
-    fn metadata(&self, found: &Found) -> Value {
-        let workspace = &found.workspace;
-        json!({ "id": found.id, "name": workspace.name, "cwd": workspace.cwd, "branch": workspace.branch,
-            "created_at": workspace.created_at, "updated_at": workspace.updated_at, "bytes": found.bytes,
-            "open": locked(&self.sessions).contains_key(&found.id) })
-    }
-
-    fn live(&self, params: &Value) -> Result<Arc<Live>, Failure> {
+    pub(super) fn live(&self, params: &Value) -> Result<Arc<Live>, Failure> {
         let id = text(params, "id");
         let missing = || (INVALID, format!("the session `{}` is not open", id.escape_debug()));
         locked(&self.sessions).get(id).cloned().ok_or_else(missing)
     }
 
     /// Returns the stored session with exactly this identity: nothing is taken up by name or beginning.
-    fn found(&self, params: &Value) -> Result<Found, Failure> {
+    pub(super) fn found(&self, params: &Value) -> Result<Found, Failure> {
         let id = text(params, "id");
         let found = self.store.find(id).map_err(|error| (INVALID, error.to_string()))?;
         match found.id == id {
@@ -395,12 +355,12 @@ impl Server {
         }
     }
 
-    async fn control(&self, params: &Value, what: Value) -> Result<Value, Failure> {
+    pub(super) async fn control(&self, params: &Value, what: Value) -> Result<Value, Failure> {
         let live = self.live(params)?;
         live.hosted.request(what).await.map_err(|error| (FAILED, error))
     }
 
-    async fn close(&self, id: &str) {
+    pub(super) async fn close(&self, id: &str) {
         let live = locked(&self.sessions).remove(id);
         if let Some(live) = live {
             live.hosted.close().await;
@@ -482,8 +442,12 @@ impl Server {
     }
 
     /// Takes an answer to a question. The first one counts.
-    fn answer(&self, params: &Value) -> Result<Value, Failure> {
+    fn answer(&self, client: &Client, params: &Value) -> Result<Value, Failure> {
         let (live, id) = (self.live(params)?, text(params, "question"));
+        if !client.has(&live.id) {
+            let words = "only a client that subscribed to the session answers its questions";
+            return Err((INVALID, words.to_owned()));
+        }
         let behavior = text(params, "behavior");
         if !["allow", "deny"].contains(&behavior) {
             return Err((INVALID, "`behavior` is neither `allow` nor `deny`".to_owned()));

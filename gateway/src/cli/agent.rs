@@ -6,6 +6,7 @@
 
 mod between;
 mod choose;
+mod settings;
 pub(crate) mod stand;
 
 use std::ffi::OsString;
@@ -196,7 +197,9 @@ impl Session {
             failure::tell(&words::one_line(&line));
         }
         let confines = self.confines(&rights)?;
-        let (streams, carried) = between::streams(rights.host()).map_err(unusable)?;
+        let settings = settings::Settings::new(rights.clone(), self.places.clone());
+        let host = rights.host().map(|said| (said, settings));
+        let (streams, carried) = between::streams(host).map_err(unusable)?;
         let serving = rights::serve(listener, rights, gateway.to_path_buf());
         let signals = Signals::new()?;
         let code = tokio::select! {

@@ -33,6 +33,8 @@ use crate::serve::said::{Asked, Said};
 const NARROW: [&str; 2] = ["plan", "dontAsk"];
 /// Lists of rules that an agent may add to: they make nothing wider.
 const RULES: [&str; 2] = ["ask", "deny"];
+/// Most texts of settings of a host that count for one session.
+const MOST_SETTINGS: usize = 256;
 /// How messages of the gateway begin that are neither questions nor answers.
 const NOTICE: &[u8] = br#"{"jsonrpc":"2.0","method":"#;
 /// Counts the connections of agents.
@@ -132,7 +134,7 @@ fn refused(message: &str) -> Failure {
 }
 
 impl Rights {
-    /// Returns the context of the agent's beginning.
+    /// Returns the context of the agent's beginning, with what the host tightened since then.
     pub(crate) fn context(&self) -> Context {
         Context {
             settings: self.settings.clone(),
@@ -141,7 +143,7 @@ impl Rights {
             allowed_tools: self.allowed.clone(),
             disallowed_tools: self.disallowed.clone(),
             additional_directories: self.directories.clone(),
-            managed: self.managed.clone(),
+            managed: [self.managed.clone(), self.said.tightened()].concat(),
             plugins: self.plugins.clone(),
             session_directory: Some(self.cwd.clone()),
             session: Some(self.session.clone()),
@@ -159,6 +161,40 @@ impl Rights {
         self.environment = environment;
         self.said.begin(self.mode.as_deref());
         self
+    }
+
+    /// Has settings of the host count from the next call on. They have to tighten, all of them.
+    ///
+    /// # Errors
+    ///
+    /// One does not tighten, there are too many, or calls could not be decided with them, which `holds` finds out.
+    pub(crate) fn tighten(
+        &self,
+        settings: &str,
+        holds: impl FnOnce(&Context) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (kept, left_out) = tightening(settings)?;
+        let refuse = |message: String| {
+            let help = "begin another session with other settings";
+            Failure::new(Code::SettingsRejected, message, help)
+        };
+        if !left_out.is_empty() {
+            let keys = left_out.join("`, `");
+            return Err(refuse(format!(
+                "settings of a running session only tighten, and `{keys}` would not"
+            )));
+        }
+        let mut context = self.context();
+        if context.managed.contains(&kept) {
+            return Ok(());
+        }
+        if context.managed.len() >= MOST_SETTINGS {
+            return Err(refuse(format!("the session was tightened {MOST_SETTINGS} times already")));
+        }
+        context.managed.push(kept.clone());
+        holds(&context)?;
+        self.said.tighten(kept);
+        Ok(())
     }
 
     /// Returns what remembers the words of the host; none where no host drives the agent.

@@ -57,6 +57,8 @@ struct State {
     directories: Words,
     /// The host wants files restored.
     restores: bool,
+    /// Settings of the host that only tighten.
+    tightened: Vec<String>,
 }
 
 /// Values that the host gave: the current ones, and all earlier ones.
@@ -174,6 +176,16 @@ impl Said {
             return state.restores;
         }
         state.about.iter_mut().any(|word| word.agrees(asked))
+    }
+
+    /// Takes settings of the host that only tighten: nothing takes them back.
+    pub(crate) fn tighten(&self, settings: String) {
+        self.state().tightened.push(settings);
+    }
+
+    /// Returns the settings that the host added since the session began.
+    pub(crate) fn tightened(&self) -> Vec<String> {
+        self.state().tightened.clone()
     }
 
     /// Returns the mode that the host set, if it did.

@@ -13,7 +13,7 @@ use stockade_tests::{Place, executable};
 use super::{call, say, script};
 
 /// A server on a socket. It ends with the test.
-struct Serving(Child, PathBuf);
+pub(super) struct Serving(pub(super) Child, pub(super) PathBuf);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -22,7 +22,7 @@ impl Drop for Serving {
     }
 }
 
-fn serve(place: &Place, model: &Server, options: &[&str]) -> Serving {
+pub(super) fn serve(place: &Place, model: &Server, options: &[&str]) -> Serving {
     drop(executable("stockade-agent"));
     // An address holds 107 bytes (unix(7)).
     let socket = PathBuf::from(format!(
@@ -44,15 +44,15 @@ fn serve(place: &Place, model: &Server, options: &[&str]) -> Serving {
     serving
 }
 
-struct Client {
-    stream: UnixStream,
-    lines: std::io::Lines<BufReader<UnixStream>>,
-    seen: Vec<Value>,
-    number: u64,
+pub(super) struct Client {
+    pub(super) stream: UnixStream,
+    pub(super) lines: std::io::Lines<BufReader<UnixStream>>,
+    pub(super) seen: Vec<Value>,
+    pub(super) number: u64,
 }
 
 impl Client {
-    fn connect(socket: &Path) -> Client {
+    pub(super) fn connect(socket: &Path) -> Client {
         let begun = Instant::now();
         let stream = loop {
             match UnixStream::connect(socket) {
@@ -65,12 +65,12 @@ impl Client {
         Client { stream, lines, seen: Vec::new(), number: 0 }
     }
 
-    fn line(&mut self) -> Value {
+    pub(super) fn line(&mut self) -> Value {
         let line = self.lines.next().expect("the server is there").expect("a line");
         serde_json::from_str(&line).expect("a message")
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(super) fn ask(&mut self, method: &str, params: Value) -> Value {
         self.number += 1;
         let request =
             json!({ "jsonrpc": "2.0", "id": self.number, "method": method, "params": params });
@@ -85,7 +85,7 @@ impl Client {
     }
 
     /// Waits for a notification that fits, and returns it.
-    fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    pub(super) fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         if let Some(found) = self.seen.iter().find(|it| fits(it)) {
             return found.clone();
         }
@@ -99,7 +99,7 @@ impl Client {
     }
 
     /// The numbers and kinds of all events so far.
-    fn events(&self) -> Vec<(u64, String)> {
+    pub(super) fn events(&self) -> Vec<(u64, String)> {
         let events = self.seen.iter().filter(|it| it["method"] == "session.event");
         let event = |it: &Value| {
             (
@@ -111,11 +111,11 @@ impl Client {
     }
 }
 
-fn is_result(message: &Value) -> bool {
+pub(super) fn is_result(message: &Value) -> bool {
     message["params"]["event"]["type"] == "result"
 }
 
-fn write(id: &str) -> Turn {
+pub(super) fn write(id: &str) -> Turn {
     call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": "x" }))
 }
 

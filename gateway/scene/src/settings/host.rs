@@ -13,6 +13,37 @@ const NAME: &str = "<--managed-settings>";
 /// Longest text, in bytes.
 const LONGEST: usize = 1 << 20;
 
+/// Keys of which a value tightens, the ones that a host may set while a session runs.
+pub const TIGHTENING: [&str; 18] = [
+    "permissions.deny",
+    "permissions.ask",
+    "permissions.disableBypassPermissionsMode",
+    "permissions.disableAutoMode",
+    "allowManagedPermissionRulesOnly",
+    "sandbox.enabled",
+    "sandbox.failIfUnavailable",
+    "sandbox.allowUnsandboxedCommands",
+    "sandbox.autoAllowBashIfSandboxed",
+    "sandbox.network.enabled",
+    "sandbox.network.allowManagedDomainsOnly",
+    "sandbox.network.strictAllowlist",
+    "sandbox.network.deniedDomains",
+    "sandbox.filesystem.allowManagedReadPathsOnly",
+    "sandbox.filesystem.denyRead",
+    "sandbox.filesystem.denyWrite",
+    "sandbox.credentials.files",
+    "sandbox.credentials.envVars",
+];
+
+/// Returns the value with which a key of [`TIGHTENING`] tightens; null where each entry of its list does.
+#[must_use]
+pub fn tight(key: &str) -> Value {
+    match kind(key) {
+        Some(Kind::When(value)) => value,
+        Some(Kind::List | Kind::Loosens | Kind::Nothing | Kind::Group) | None => Value::Null,
+    }
+}
+
 /// Meaning of a key.
 enum Kind {
     /// Its list only adds to what is refused, asked or kept away.
@@ -157,6 +188,17 @@ pub(super) fn texts(managed: &[String], anchor: &Path) -> Result<Vec<SettingsTex
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_key_that_tightens_is_one_of_a_list_or_has_one_value() {
+        let is_list = |key: &&str| matches!(kind(key), Some(Kind::List));
+        let (lists, others): (Vec<_>, Vec<_>) = TIGHTENING.iter().partition(is_list);
+        assert_eq!((lists.len(), others.len()), (7, 11));
+        assert!(others.iter().all(|key| matches!(kind(key), Some(Kind::When(_)))));
+        assert_eq!(tight("sandbox.enabled"), true);
+        assert_eq!(tight("sandbox.allowUnsandboxedCommands"), false);
+        assert_eq!(tight("permissions.deny"), Value::Null);
+    }
 
     #[test]
     fn what_tightens_is_kept_and_the_rest_is_named_or_refused() {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use stockade_spec::Stdio;
 use tokio::sync::oneshot;
 
+use super::settings::Settings;
 use crate::serve::said::Said;
 
 /// Longest line in either direction, in bytes. One that is longer ends the direction.
@@ -28,9 +29,9 @@ impl Carried {
 }
 
 /// Returns the streams for an agent: those of this process, or ones whose lines `said` hears.
-pub(super) fn streams(said: Option<Said>) -> io::Result<(Stdio, Carried)> {
+pub(super) fn streams(host: Option<(Said, Settings)>) -> io::Result<(Stdio, Carried)> {
     let stderr = io::stderr().as_fd().try_clone_to_owned()?;
-    let Some(said) = said else {
+    let Some((said, settings)) = host else {
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         let stdout = io::stdout().as_fd().try_clone_to_owned()?;
         return Ok((Stdio { stdin, stdout, stderr }, Carried(None)));
@@ -40,7 +41,7 @@ pub(super) fn streams(said: Option<Said>) -> io::Result<(Stdio, Carried)> {
     let (finished, done) = oneshot::channel();
     let of_host = said.clone();
     let host = std::thread::Builder::new().name("of the host".into());
-    host.spawn(move || inward(&of_host, to_agent))?;
+    host.spawn(move || inward((&of_host, &settings), to_agent))?;
     let agent = std::thread::Builder::new().name("of the agent".into());
     agent.spawn(move || {
         outward(&said, from_agent);
@@ -56,10 +57,17 @@ fn line(input: &mut impl io::BufRead) -> Option<Vec<u8>> {
     (read > 0 && (line.ends_with(b"\n") || (read as u64) < LONGEST)).then_some(line)
 }
 
-/// Carries the host's lines, until either side closes its stream.
-fn inward(said: &Said, mut agent: PipeWriter) {
+/// Carries the host's lines, until either side closes its stream. Requests about settings do not come to the agent.
+fn inward((said, settings): (&Said, &Settings), mut agent: PipeWriter) {
     let mut input = BufReader::with_capacity(64 << 10, io::stdin());
     while let Some(line) = line(&mut input) {
+        if let Some(answer) = settings.answer(&line) {
+            let mut host = io::stdout();
+            if host.write_all(answer.as_bytes()).and_then(|()| host.flush()).is_err() {
+                return;
+            }
+            continue;
+        }
         said.of_host(&line);
         if agent.write_all(&line).is_err() {
             return;
