@@ -8,6 +8,7 @@
 mod archive;
 mod error;
 mod event;
+mod folded;
 mod fork;
 mod lock;
 mod log;

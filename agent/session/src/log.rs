@@ -14,8 +14,6 @@ use crate::event::{Event, Kind, VERSION};
 const LONGEST: u64 = 64 << 20;
 /// Largest log that is held in memory as a whole, in MiB.
 const WHOLE: u64 = 256;
-/// Most bytes of messages since the last summary that make up a conversation, in MiB.
-const CONVERSATION: u64 = 128;
 
 /// The content of a log.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -45,10 +43,7 @@ pub fn read(path: &Path) -> Result<Read, Error> {
 ///
 /// As for [`read`].
 pub fn each(path: &Path, mut take: impl FnMut(Event)) -> Result<Read, Error> {
-    each_behind(path, 0, |event, _| {
-        take(event);
-        Ok(())
-    })
+    each_behind(path, 0, |event, _| take(event))
 }
 
 /// Reads a log that something needs as a whole. One that is too large for that is not read.
@@ -60,29 +55,11 @@ pub(crate) fn whole(path: &Path, act: &'static str) -> Result<Read, Error> {
     }
 }
 
-/// Bytes of the messages of a conversation, of which a summary takes the place of all before it.
-#[derive(Debug, Default)]
-pub(crate) struct Weight(u64);
-
-impl Weight {
-    /// Takes one more event of so many bytes.
-    pub(crate) fn add(&mut self, path: &Path, event: &Event, bytes: u64) -> Result<(), Error> {
-        match event.kind {
-            Kind::Compaction => self.0 = bytes,
-            _ => self.0 += bytes,
-        }
-        match self.0 > CONVERSATION << 20 {
-            true => Err(Error::TooLong { path: path.to_owned(), most: CONVERSATION }),
-            false => Ok(()),
-        }
-    }
-}
-
 /// Reads the events behind so many bytes, of which whoever asks knows what they hold. A log that is shorter is none.
 pub(crate) fn each_behind(
     path: &Path,
     known: u64,
-    mut take: impl FnMut(Event, u64) -> Result<(), Error>,
+    mut take: impl FnMut(Event, u64),
 ) -> Result<Read, Error> {
     let file = File::open(path).map_err(Error::file(path, "read"))?;
     let owner = file.metadata().map_err(Error::file(path, "read"))?.uid();
@@ -120,7 +97,7 @@ pub(crate) fn each_behind(
             }
             Ok(event) => {
                 is_first = false;
-                take(event, line.len() as u64)?;
+                take(event, line.len() as u64);
             }
             Err(()) if is_first => {
                 return Err(Error::NoLog { path: path.to_owned() });
@@ -162,10 +139,7 @@ impl Log {
     /// The file cannot be opened, or is not a log of this version.
     pub fn open(path: &Path) -> Result<(Log, Read), Error> {
         let mut events = Vec::new();
-        let (log, found) = Log::open_behind(path, (0, None), |event, _| {
-            events.push(event);
-            Ok(())
-        })?;
+        let (log, found) = Log::open_behind(path, (0, None), |event, _| events.push(event))?;
         Ok((log, Read { events, ..found }))
     }
 
@@ -173,11 +147,11 @@ impl Log {
     pub(crate) fn open_behind(
         path: &Path,
         (known, mut last): (u64, Option<String>),
-        mut take: impl FnMut(Event, u64) -> Result<(), Error>,
+        mut take: impl FnMut(Event, u64),
     ) -> Result<(Log, Read), Error> {
         let keep = |event: Event, bytes: u64| {
             last = Some(event.id.clone());
-            take(event, bytes)
+            take(event, bytes);
         };
         let found = match path.exists() {
             true => each_behind(path, known, keep)?,

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use crate::error::Error;
 use crate::event::Kind;
 use crate::lock::{Holder, Lock};
-use crate::log::{Log, Weight, each_behind};
+use crate::folded::Folded;
+use crate::log::{Log, each_behind};
 use crate::relevance::{Here, Nearness, nearness};
 use crate::state::State;
 use crate::workspace::Workspace;
@@ -114,13 +115,12 @@ impl Store {
         let path = Store::log(&folder);
         // A log that became shorter is another one.
         let is_known = path.metadata().is_ok_and(|found| found.len() >= known.whole);
-        let Known { mut state, whole } = if is_known { known } else { Known::default() };
+        let Known { state, whole } = if is_known { known } else { Known::default() };
         let last = state.last.clone();
-        let mut weight = Weight::default();
-        let (log, _) = Log::open_behind(&path, (whole, last), |event, bytes| {
-            state.apply(&event);
-            weight.add(&path, &event, bytes)
-        })?;
+        let mut folded = Folded::behind(state);
+        let take = |event, bytes| folded.take(&event, bytes);
+        let (log, _) = Log::open_behind(&path, (whole, last), take)?;
+        let state = folded.done(&path)?;
         Ok((lock, log, state))
     }
 
@@ -217,7 +217,7 @@ impl Store {
         let name = checked(name)?;
         let _lock = Lock::take(&found.folder.join(LOCK))?;
         // The conversation does not matter, however long it is.
-        let (mut log, _) = Log::open_behind(&Store::log(&found.folder), (0, None), |_, _| Ok(()))?;
+        let (mut log, _) = Log::open_behind(&Store::log(&found.folder), (0, None), |_, _| {})?;
         log.append(Kind::Name, serde_json::json!({ "name": name }))?;
         let mut workspace = Workspace::read(&found.folder).unwrap_or_default();
         workspace.id.clone_from(&found.id);
@@ -273,12 +273,9 @@ impl Store {
     ///
     /// Its log cannot be read.
     pub fn known(&self, found: &Found) -> Result<(Known, Vec<String>), Error> {
-        let (mut state, mut weight) = (State::default(), Weight::default());
-        let path = Store::log(&found.folder);
-        let read = each_behind(&path, 0, |event, bytes| {
-            state.apply(&event);
-            weight.add(&path, &event, bytes)
-        })?;
+        let (mut folded, path) = (Folded::default(), Store::log(&found.folder));
+        let read = each_behind(&path, 0, |event, bytes| folded.take(&event, bytes))?;
+        let state = folded.done(&path)?;
         Ok((Known { state, whole: read.whole }, read.notes))
     }
 }

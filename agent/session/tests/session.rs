@@ -256,3 +256,32 @@ fn files_go_back_to_a_message_in_one_step_each() {
     let state = State::of(&events);
     assert_eq!((state.messages.len(), state.marks.len(), state.changes.len()), (1, 1, 1));
 }
+
+#[test]
+fn a_log_that_is_exchanged_while_it_is_open_takes_no_more_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::new(folder.path().join("sessions"));
+    let (_lock, mut log, _) = store.open("a").unwrap();
+    log.append(Kind::Start, json!({ "session": "a", "cwd": "/p" })).unwrap();
+    let path = Store::log(&store.folder("a").unwrap());
+    let (aside, other) = (folder.path().join("aside"), folder.path().join("other"));
+    std::fs::write(&other, "{}\n").unwrap();
+    std::fs::rename(&path, &aside).unwrap();
+    let exchanges: [&dyn Fn(); 3] = [
+        &|| {},
+        &|| assert_eq!(std::fs::copy(&other, &path).unwrap(), 3),
+        &|| std::os::unix::fs::symlink(&aside, &path).unwrap(),
+    ];
+    for exchange in exchanges {
+        exchange();
+        let error = log.append(Kind::User, json!({ "uuid": "1", "content": "words" })).unwrap_err();
+        assert!(matches!(error, Error::Replaced { .. }), "{error}");
+        let _ = std::fs::remove_file(&path); // there is none at first
+    }
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "{}\n");
+    // With the log at its place the same event goes into it.
+    std::fs::rename(&aside, &path).unwrap();
+    log.append(Kind::User, json!({ "uuid": "1", "content": "words" })).unwrap();
+    let kinds: Vec<_> = read(&path).unwrap().events.into_iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [Kind::Start, Kind::User]);
+}

@@ -13,6 +13,7 @@ use rustix::termios::{
     OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
 };
 use stockade_session::{Error, Found, Nearness, Store, nearness};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::keys::Keys;
 use self::list::{List, Row, Step};
@@ -109,6 +110,7 @@ fn row(found: &Found, near: Nearness) -> Row {
 
 /// Shows the list until the person has chosen or left.
 fn show(all: &[Found], mut list: List, forks: bool) -> anyhow::Result<Choice> {
+    restore_at_signals().context("the terminal cannot be used")?;
     let raw = Raw::begin().context("the terminal cannot be used")?;
     let (mut keys, mut screen) = (Keys::default(), Screen::default());
     let mut events = std::collections::BTreeMap::new();
@@ -161,6 +163,39 @@ impl Screen {
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()); // only a picture
         self.lines = lines.len();
     }
+}
+
+/// Has a signal that ends this process give the terminal back first, and the death of whoever started it as well.
+fn restore_at_signals() -> std::io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    let plain = tcgetattr(rustix::stdio::stdin())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut signals = {
+        let _inside = runtime.enter();
+        let kinds = [
+            SignalKind::hangup(),
+            SignalKind::interrupt(),
+            SignalKind::quit(),
+            SignalKind::terminate(),
+        ];
+        let heard = |kind: SignalKind| Ok((kind.as_raw_value(), signal(kind)?));
+        kinds.into_iter().map(heard).collect::<std::io::Result<Vec<(i32, Signal)>>>()?
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        let came = std::future::poll_fn(|context| {
+            let mut all = signals.iter_mut();
+            match all.find_map(|(number, it)| it.poll_recv(context).is_ready().then_some(*number)) {
+                Some(number) => std::task::Poll::Ready(number),
+                None => std::task::Poll::Pending,
+            }
+        });
+        let number = runtime.block_on(came);
+        // A terminal that is gone has no modes.
+        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &plain);
+        let _ = std::io::stderr().write_all(b"\r\n");
+        std::process::exit(128 + number)
+    })?;
+    Ok(())
 }
 
 /// The terminal of this process, which hands on each key as it is. Dropping it restores the modes.

@@ -223,3 +223,34 @@ fn a_session_in_use_says_who_has_it() {
     child.kill().expect("a kill");
     child.wait().expect("an end");
 }
+
+#[test]
+fn a_signal_during_the_choice_gives_the_terminal_back() {
+    let test = "a_signal_during_the_choice_gives_the_terminal_back";
+    for (whom, signal, status) in
+        [("child", "TERM", 143), ("child", "HUP", 129), ("child", "QUIT", 131), ("parent", "TERM", 143)]
+    {
+        let place = Place::new("ag-choose-signal");
+        begin(&place);
+        let line = format!(
+            "#!/bin/bash
+before=$(stty -g)
+(until [ -e now ]; do sleep 0.05; done; parent=$(cat pid); child=$(pgrep -P $parent); kill -s {signal} ${whom}; echo $child >child) &
+bash -c 'echo $$ >pid; exec {} agent -p x --resume'; echo \"status $?\"
+until [ -s child ]; do sleep 0.05; done; while kill -0 $(cat child); do sleep 0.05; done 2>/dev/null
+test \"$before\" = \"$(stty -g)\" && echo as before\n",
+            stockade_tests::stockade_word()
+        )
+        .replace("\\\"", "\"");
+        place.write("project/choose.sh", &line);
+        let bash = std::path::Path::new("/bin/bash");
+        let Some(mut terminal) = Terminal::start(&place, bash, &["choose.sh"]) else {
+            return skip(test, "`script` is not installed");
+        };
+        terminal.wait_for("3 of 3 sessions");
+        place.write("project/now", "");
+        let (_, screen) = terminal.end();
+        let told = format!("status {status}");
+        assert!(screen.contains(&told) && screen.contains("as before"), "{whom} {signal}: {screen}");
+    }
+}
