@@ -26,11 +26,20 @@ fn fill(path: &Path, mib: u64) -> u64 {
         let call = format!("call-{turn}");
         let answer = format!("turn {turn} is answered with some words about it");
         let events = [
-            ("user.message", json!({ "uuid": format!("u{turn}"), "content": format!("please do step {turn}") })),
-            ("assistant.message", json!({ "uuid": format!("a{turn}"), "content": [{ "type": "text", "text": answer },
-                { "type": "tool_use", "id": call, "name": "Read", "input": { "file_path": format!("/p/{}.rs", turn % 50) } }] })),
-            ("user.message", json!({ "uuid": format!("r{turn}"),
-                "content": [{ "type": "tool_result", "tool_use_id": call, "content": result }] })),
+            (
+                "user.message",
+                json!({ "uuid": format!("u{turn}"), "content": format!("please do step {turn}") }),
+            ),
+            (
+                "assistant.message",
+                json!({ "uuid": format!("a{turn}"), "content": [{ "type": "text", "text": answer },
+                { "type": "tool_use", "id": call, "name": "Read", "input": { "file_path": format!("/p/{}.rs", turn % 50) } }] }),
+            ),
+            (
+                "user.message",
+                json!({ "uuid": format!("r{turn}"),
+                "content": [{ "type": "tool_result", "tool_use_id": call, "content": result }] }),
+            ),
         ];
         for (kind, data) in events {
             let event: Value = json!({ "v": 1, "id": format!("e{written}"), "parent": null,
@@ -77,7 +86,11 @@ fn a_log_that_is_far_too_long_is_listed_named_searched_and_refused_in_bounded_me
     let timed = |what: &str, act: &mut dyn FnMut()| {
         let begun = Instant::now();
         act();
-        println!("{mib} MiB, {what}: {} ms, {} MiB more", begun.elapsed().as_millis(), peak() - before);
+        println!(
+            "{mib} MiB, {what}: {} ms, {} MiB more",
+            begun.elapsed().as_millis(),
+            peak() - before
+        );
     };
     timed("list", &mut || assert_eq!(store.list().len(), 1));
     let found = store.find("a").unwrap();

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::Error;
 use crate::event::Kind;
-use crate::lock::{Holder, Lock};
 use crate::folded::Folded;
+use crate::lock::{Holder, Lock};
 use crate::log::{Log, each_behind};
 use crate::relevance::{Here, Nearness, nearness};
 use crate::state::State;

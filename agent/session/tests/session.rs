@@ -267,11 +267,10 @@ fn a_log_that_is_exchanged_while_it_is_open_takes_no_more_and_loses_nothing() {
     let (aside, other) = (folder.path().join("aside"), folder.path().join("other"));
     std::fs::write(&other, "{}\n").unwrap();
     std::fs::rename(&path, &aside).unwrap();
-    let exchanges: [&dyn Fn(); 3] = [
-        &|| {},
-        &|| assert_eq!(std::fs::copy(&other, &path).unwrap(), 3),
-        &|| std::os::unix::fs::symlink(&aside, &path).unwrap(),
-    ];
+    let exchanges: [&dyn Fn(); 3] =
+        [&|| {}, &|| assert_eq!(std::fs::copy(&other, &path).unwrap(), 3), &|| {
+            std::os::unix::fs::symlink(&aside, &path).unwrap()
+        }];
     for exchange in exchanges {
         exchange();
         let error = log.append(Kind::User, json!({ "uuid": "1", "content": "words" })).unwrap_err();

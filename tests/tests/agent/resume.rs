@@ -227,9 +227,12 @@ fn a_session_in_use_says_who_has_it() {
 #[test]
 fn a_signal_during_the_choice_gives_the_terminal_back() {
     let test = "a_signal_during_the_choice_gives_the_terminal_back";
-    for (whom, signal, status) in
-        [("child", "TERM", 143), ("child", "HUP", 129), ("child", "QUIT", 131), ("parent", "TERM", 143)]
-    {
+    for (whom, signal, status) in [
+        ("child", "TERM", 143),
+        ("child", "HUP", 129),
+        ("child", "QUIT", 131),
+        ("parent", "TERM", 143),
+    ] {
         let place = Place::new("ag-choose-signal");
         begin(&place);
         let line = format!(
@@ -251,6 +254,9 @@ test \"$before\" = \"$(stty -g)\" && echo as before\n",
         place.write("project/now", "");
         let (_, screen) = terminal.end();
         let told = format!("status {status}");
-        assert!(screen.contains(&told) && screen.contains("as before"), "{whom} {signal}: {screen}");
+        assert!(
+            screen.contains(&told) && screen.contains("as before"),
+            "{whom} {signal}: {screen}"
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -25,11 +26,9 @@ impl Drop for Serving {
 pub(super) fn serve(place: &Place, model: &Server, options: &[&str]) -> Serving {
     drop(executable("stockade-agent"));
     // An address holds 107 bytes (unix(7)).
-    let socket = PathBuf::from(format!(
-        "/tmp/rpc-{}-{}.sock",
-        std::process::id(),
-        model.url().len() + place.root.as_os_str().len()
-    ));
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let socket = PathBuf::from(format!("/tmp/rpc-{}-{number}.sock", std::process::id()));
     let _ = std::fs::remove_file(&socket);
     let mut command = place.stockade(["rpc", "--socket"]);
     command.arg(&socket).args(options);

@@ -41,7 +41,10 @@ fn loosening() -> Vec<(&'static str, Value)> {
 #[test]
 fn settings_are_told_and_tightened_for_all_clients_and_never_loosened() {
     let place = Place::new("ag-rpc-set");
-    place.settings(r#"{ "permissions": { "ask": ["Bash(id:*)"] } }"#);
+    place.write(
+        "home/.config/stockade/settings.json",
+        r#"{ "permissions": { "ask": ["Bash(id:*)"] } }"#,
+    );
     let turns = [write("a"), call("b", "Bash", json!({ "command": "true" }))];
     let model = script(Form::Anthropic, &[&turns, &[say("done")], &[write("c")], &[say("done")]]);
     let serving = serve(&place, &model, &[]);
@@ -80,7 +83,7 @@ fn settings_are_told_and_tightened_for_all_clients_and_never_loosened() {
         get(&mut two, "permissions.deny"),
         json!({ "key": "permissions.deny", "tightens": null, "set": [host(json!(["Write"]))] })
     );
-    assert_eq!(get(&mut two, "sandbox.failIfUnavailable")["set"], json!([host(json!(true))]));
+    assert_eq!(get(&mut two, "sandbox.failIfUnavailable")["set"][0], host(json!(true)));
     let asks = get(&mut two, "permissions.ask")["set"][0].clone();
     assert_eq!(
         (&asks["layer"], &asks["value"]),

@@ -32,7 +32,7 @@ const LINES: &[(&str, usize)] = &[
     // With the aliases and functions of a person, which are put into texts before these are judged, and who has to approve;
     // with what settings of a host may tighten, and the hooks of plugins.
     // And zsh.
-    ("gateway/scene", 4_330),
+    ("gateway/scene", 4_350),
     ("gateway/review", 1_100),
     // With users that the name service switch alone knows.
     ("gateway/system", 1_400),
@@ -48,8 +48,8 @@ const LINES: &[(&str, usize)] = &[
     // who may approve are here, where a session goes on, and texts with definitions.
     ("gateway/monitor", 7_000),
     // With the words of an agent's host, which it hears beside the agent, how the agent stands on this machine, and the choice
-    // of a session before anything starts.
-    ("gateway/src", 14_620),
+    // of a session before anything starts. What a host tightens while a session runs is answered in front of the agent.
+    ("gateway/src", 14_730),
     ("agent/web", 1_050),
 ];
 
