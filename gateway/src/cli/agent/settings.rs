@@ -3,10 +3,10 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use stockade_parser::json::{self as commented, Kind};
 use stockade_policy::SettingsText;
 use stockade_scene::scene::Scene;
 use stockade_scene::settings::host::{TIGHTENING, tight};
+use stockade_text::json::{self as commented, Kind};
 
 use crate::places::Places;
 use crate::protocol::errors::Failure;
