@@ -1,6 +1,6 @@
 //! A log of ordinary events that is far too long for one conversation. Alone in its process, since the memory of the process
 //! is looked at. `STOCKADE_LARGE_LOG_MIB=1024` makes it as long as that.
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::io::{BufWriter, Read as _, Write as _};
 use std::path::Path;

@@ -149,10 +149,12 @@ impl Store {
         for found in self.list() {
             // Of a long log nothing else is kept.
             let mut events = Vec::new();
-            let read = each(&Store::log(&found.folder), |event| match event.kind {
-                Kind::HandOff => events = vec![event],
-                Kind::Usage => events.push(event),
-                _ => {}
+            let read = each(&Store::log(&found.folder), |event| {
+                if event.kind == Kind::HandOff {
+                    events.clear();
+                } else if event.kind == Kind::Usage {
+                    events.push(event);
+                }
             });
             match read {
                 Ok(_) => report.add(by, &found, &events, since.as_deref()),
