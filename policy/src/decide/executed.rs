@@ -96,6 +96,7 @@ mod tests {
             // A name that only the running shell knows.
             "$(x)",
             "bash $(x)",
+            "bash run.sh ./*.txt",
             "bash ./*.sh",
             ". $(x)",
             "source /etc/*.sh",
@@ -128,6 +129,7 @@ mod tests {
             npx tool  =>  OfBuilders
             $(x)  =>  Any
             bash $(x)  =>  Any
+            bash run.sh ./*.txt  =>  Any
             bash ./*.sh  =>  Any
             . $(x)  =>  Any
             source /etc/*.sh  =>  Any

@@ -512,3 +512,6 @@ fn names_runner(pattern: &CommandPattern) -> bool {
         relative || listed(&knowledge().runners, name)
     })
 }
+
+#[cfg(test)]
+mod tests;

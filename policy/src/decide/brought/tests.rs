@@ -455,6 +455,7 @@ fn a_version_with_protected_files_is_asked_about_and_a_yes_opens_those_of_the_ro
             "/p/e/.envrc",
         ],
         vec!["/p/.idea/\"x"],
+        vec!["/p/.husky/pre-commit"],
     ];
     let row = |paths: &Vec<&str>| {
         format!("{paths:?}  =>  {}", told(&verdict(ALLOWED, &confined(), paths)))
@@ -469,7 +470,8 @@ fn a_version_with_protected_files_is_asked_about_and_a_yes_opens_those_of_the_ro
         ["/p/.npmrc", "/p/.claude/settings.json", "/p/.envrc"]  =>  ask protected_path it would write `/p/.claude/settings.json`, `/p/.envrc`, which no sandboxed command can: the rest would be written without it ["/p/.npmrc"]
         ["/p/.envrc", "/p/a/.envrc", "/p/b/.envrc", "/p/c/.envrc", "/p/d/.envrc"]  =>  ask protected_path it would write `/p/.envrc`, `/p/a/.envrc`, `/p/b/.envrc`, `/p/c/.envrc`, `/p/d/.envrc`, which no sandboxed command can: the rest would be written without it []
         ["/p/.envrc", "/p/a/.envrc", "/p/b/.envrc", "/p/c/.envrc", "/p/d/.envrc", "/p/e/.envrc"]  =>  ask protected_path it would write `/p/.envrc`, `/p/a/.envrc`, `/p/b/.envrc`, `/p/c/.envrc`, `/p/d/.envrc`, 1 more, which no sandboxed command can: the rest would be written without it []
-        ["/p/.idea/\"x"]  =>  ask protected_path it would write `/p/.idea/"x`, protected in the root of the project; to allow: sandbox.filesystem.allowWrite: ["/p/.idea/\"x"] (user settings) ["/p/.idea/\"x"]"#]].assert_eq(&rows.iter().map(row).collect::<Vec<_>>().join("\n"));
+        ["/p/.idea/\"x"]  =>  ask protected_path it would write `/p/.idea/"x`, protected in the root of the project; to allow: sandbox.filesystem.allowWrite: ["/p/.idea/\"x"] (user settings) ["/p/.idea/\"x"]
+        ["/p/.husky/pre-commit"]  =>  allow rule_allow allow rule `Bash(git switch:*)` in user.json:1 []"#]].assert_eq(&rows.iter().map(row).collect::<Vec<_>>().join("\n"));
 }
 
 #[test]

@@ -63,6 +63,13 @@ fn a_pattern_may_become_a_place_where_history_is_kept() {
         let found = (may_be_kept(&shape, false), may_be_kept(&shape, true));
         assert_eq!(found, (plain, dotted), "{path}");
     }
+    // Behind these beginnings anything may follow.
+    for (path, expected) in
+        [("/p/.git", true), ("/p/.git/refs", true), ("/p/.git/c*", false), ("/p/src", false)]
+    {
+        let shape = Shape { open: true, ..shape(path) };
+        assert_eq!(may_be_kept(&shape, false), expected, "{path}");
+    }
 }
 
 #[test]

@@ -47,7 +47,11 @@ fn a_link_that_another_command_makes_is_met_on_the_way_and_below() {
             "git switch main; cat a/b",
             "patch; cat a/b",
             "mv -t; cat a/b",
+            "7z x a; cat a/b",
+            "ar x a; cat a/b",
             // The copy of a file is no link, nor is what only reads.
+            "tar tf x; cat a/b",
+            "ln --version; cat a/b",
             "cp x a; cat a/b",
             "git status; cat a/b",
             "mkdir a; cat a/b",
@@ -71,6 +75,10 @@ fn a_link_that_another_command_makes_is_met_on_the_way_and_below() {
             git switch main; cat a/b  =>  anywhere
             patch; cat a/b  =>  anywhere
             mv -t; cat a/b  =>  anywhere
+            7z x a; cat a/b  =>  anywhere
+            ar x a; cat a/b  =>  anywhere
+            tar tf x; cat a/b  =>  none
+            ln --version; cat a/b  =>  none
             cp x a; cat a/b  =>  none
             git status; cat a/b  =>  none
             mkdir a; cat a/b  =>  none"#]],
@@ -95,5 +103,13 @@ fn a_command_does_not_meet_the_link_that_it_makes_itself() {
             ln -s /etc a > out  =>  
             ln -s /etc a < in  =>  
             ssh host ln -s x a; cat a  =>  none"#]],
+    );
+    check(
+        "/p",
+        &["cat z; prename s/x/y/ a b", "cat z; rename x y a b", "cat z; ln -s /etc/x /etc/y ."],
+        expect![[r#"
+            cat z; prename s/x/y/ a b  =>  
+            cat z; rename x y a b  =>  
+            cat z; ln -s /etc/x /etc/y .  =>  "#]],
     );
 }
