@@ -13,6 +13,7 @@ pub(crate) mod layout;
 pub(crate) mod mounts;
 mod overlay;
 pub(crate) mod seccomp;
+pub(crate) mod service;
 pub(crate) mod sources;
 
 pub(crate) mod syscalls;

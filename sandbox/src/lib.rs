@@ -40,12 +40,13 @@ pub use launcher_zygote::LauncherZygote;
 #[cfg(not(target_os = "linux"))]
 pub use other::{
     Branch, Child, ForkedWorker, Launcher, LauncherZygote, Listeners, Loopback, Progress, Starting,
-    Stopper, confine_proxy, confine_worker, launch, spawn,
+    Stopper, confine_gateway, confine_keeper, confine_listener, confine_proxy, confine_recorder,
+    confine_worker, launch, spawn,
 };
 pub use peer::{peer_groups, peer_process};
 pub use signals::{HeldSignals, close_inherited, end_now, ending_signals, let_end};
 #[cfg(target_os = "linux")]
 pub use spawn::{
-    Child, Launcher, Listeners, Progress, Starting, Stopper, confine_proxy, confine_worker, launch,
-    spawn,
+    Child, Launcher, Listeners, Progress, Starting, Stopper, confine_gateway, confine_keeper,
+    confine_listener, confine_proxy, confine_recorder, confine_worker, launch, spawn,
 };

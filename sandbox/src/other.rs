@@ -257,3 +257,23 @@ pub fn confine_worker() -> io::Result<()> {
 pub fn confine_proxy() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+/// Refuses.
+pub fn confine_listener() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Refuses.
+pub fn confine_gateway() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Refuses.
+pub fn confine_recorder() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Refuses.
+pub fn confine_keeper() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

@@ -472,6 +472,31 @@ pub fn confine_proxy() -> io::Result<()> {
     crate::kernel::egress::confine()
 }
 
+/// Takes every right from this process but taking connections of a socket that listens, asking who made them, and passing
+/// them on: for the listener of the machine's service, before it has a second thread. After it any other call kills the process.
+pub fn confine_listener() -> io::Result<()> {
+    crate::kernel::service::confine_listener()
+}
+
+/// Takes from this process, and from all that it starts from then on, namespaces, mounts, other processes' memory and the
+/// kernel's interfaces that no command gets either: for the gateway of a user in the machine's service, after it forked what
+/// makes launchers and before it has a second thread.
+pub fn confine_gateway() -> io::Result<()> {
+    crate::kernel::service::confine(crate::kernel::service::Role::Gateway)
+}
+
+/// Takes from this process what [`confine_gateway`] takes, new programs, signals to others and new connections: for the
+/// recorder of the machine's service, before it has a second thread.
+pub fn confine_recorder() -> io::Result<()> {
+    crate::kernel::service::confine(crate::kernel::service::Role::Recorder)
+}
+
+/// Takes from this process, and from all that it starts from then on, the kernel's interfaces of which no gateway, launcher or
+/// command has any need: for the keeper of the machine's service, before it has a second thread.
+pub fn confine_keeper() -> io::Result<()> {
+    crate::kernel::service::confine(crate::kernel::service::Role::Keeper)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,7 +27,7 @@ is "installed" 0 $?
 found=$(stockade doctor --system 2>&1)
 is "doctor --system: every promise holds" "0 0" "$? $(grep -c '^ *fails' <<< "$found")"
 echo "$found"
-for unit in stockade.service stockade-recorder.service; do
+for unit in stockade-listener.service stockade.service stockade-recorder.service; do
     systemd-analyze security --no-pager "$unit" | grep -i overall
 done
 
@@ -70,14 +70,14 @@ is "cron: /tmp of the machine is as before" no "$([ -e /tmp/by-cron ] && echo ye
 rm -f /home/alice/told
 for round in $(seq 1 8); do
     runuser -u alice -- env HOME=/home/alice bash -c "cd; for n in 1 2 3 4 5; do stockade run -- 'echo $round-'\$n >> told 2> /dev/null; done" &
-    for role in recorder keeper gateway; do
+    for role in recorder keeper gateway listener; do
         sleep 0.2
         pkill -9 -f "stockade system-$role"
     done
     wait $!
 done
 systemctl reset-failed
-systemctl start stockade.socket stockade-recorder.socket
+systemctl start stockade.socket stockade-keeper.socket stockade-recorder.socket
 has "after the kills a command runs" after "$(runuser -u alice -- env HOME=/home/alice bash -c 'cd; stockade run -- echo after' 2>&1)"
 found=$(stockade audit verify --audit-dir /var/log/stockade 2>&1)
 is "after the kills the log is intact" 0 $?

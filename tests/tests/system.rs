@@ -5,6 +5,8 @@
 
 #[path = "system/approvers.rs"]
 mod approvers;
+#[path = "system/hostile.rs"]
+mod hostile;
 #[path = "system/machine.rs"]
 mod machine;
 
@@ -77,6 +79,7 @@ fn each_process_has_the_rights_of_its_work_and_no_others() {
     let Some(machine) = Machine::new() else { return };
     machine.install(POLICY);
     done(Ok(machine.run("ada", "true")));
+    let [listener] = machine.processes("system-listener")[..] else { panic!("one listener") };
     let [keeper] = machine.processes("system-keeper")[..] else { panic!("one keeper") };
     let [recorder] = machine.processes("system-recorder")[..] else { panic!("one recorder") };
     let [gateway] = machine.processes("system-gateway")[..] else { panic!("one gateway") };
@@ -84,15 +87,21 @@ fn each_process_has_the_rights_of_its_work_and_no_others() {
     for set in ["CapPrm", "CapEff", "CapBnd"] {
         assert_eq!(status(keeper, set), ["00000000000000c0"], "{set}");
     }
+    let user = done(machine.root(&["id", "-u", "stockade"]).output());
+    assert_eq!(status(listener, "Uid"), vec![user.trim(); 4]);
+    assert_eq!(status(listener, "Groups"), [] as [&str; 0]);
     let log_user = done(machine.root(&["id", "-u", "stockade-log"]).output());
     assert_eq!(status(recorder, "Uid"), vec![log_user.trim(); 4]);
     assert_eq!(status(gateway, "Uid"), ["2001"; 4]);
     assert_eq!(status(gateway, "Groups"), ["2001", "2100"]);
-    for pid in [recorder, gateway] {
+    for pid in [listener, keeper, recorder, gateway] {
+        assert_eq!(status(pid, "NoNewPrivs"), ["1"]);
+        assert_eq!(status(pid, "Seccomp"), ["2"], "a filter of its own");
+    }
+    for pid in [listener, recorder, gateway] {
         for set in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
             assert_eq!(status(pid, set), ["0000000000000000"], "{set} of {pid}");
         }
-        assert_eq!(status(pid, "NoNewPrivs"), ["1"]);
     }
 }
 
@@ -171,8 +180,11 @@ fn whichever_process_is_killed_nothing_runs_unrecorded_and_the_rest_goes_on() {
     let Some(machine) = Machine::new() else { return };
     machine.install(POLICY);
     done(Ok(machine.run("bob", "true")));
-    for (turn, role) in
-        ["system-gateway", "system-recorder", "system-keeper"].iter().cycle().take(6).enumerate()
+    for (turn, role) in ["system-gateway", "system-recorder", "system-keeper", "system-listener"]
+        .iter()
+        .cycle()
+        .take(8)
+        .enumerate()
     {
         let made = format!("/home/ada/project/made-{turn}");
         let line = format!("touch {made}; sleep 1000");
@@ -182,6 +194,13 @@ fn whichever_process_is_killed_nothing_runs_unrecorded_and_the_rest_goes_on() {
             machine.root(&["test", "-e", &made]).status().unwrap().success()
         });
         machine.processes(role).into_iter().for_each(kill);
+        if *role == "system-listener" {
+            // What runs goes on: nothing of it is the listener's.
+            until("a command runs again", || machine.run("bob", "true").status.success());
+            assert!(running.try_wait().unwrap().is_none());
+            let client = format!("stockade run -- touch {made}");
+            machine.root(&["pkill", "-KILL", "-f", &client]).status().unwrap();
+        }
         let mut code = None;
         until("its end is told", || {
             code = running.try_wait().unwrap();
@@ -247,6 +266,7 @@ fn a_user_with_a_shell_gets_nothing_from_the_processes_that_are_his() {
         vec!["stockade", "system-gateway", "2001:2001:"],
         vec!["stockade", "system-gateway", "0:0:"],
         vec!["stockade", "system-keeper"],
+        vec!["stockade", "system-listener"],
         vec!["stockade", "system-recorder"],
         vec!["stockade", "system-tries", "0:0:"],
         vec!["stockade", "install", "--system"],
@@ -285,8 +305,9 @@ fn installing_and_taking_away_leaves_the_machine_as_it_was() {
     machine.root_does("rm -rf /home/ada/.local /home/ada/.cache");
     machine.root_does("stockade install --system --manager script --undo");
     assert_eq!(machine.root_does(look), before);
-    assert_eq!(machine.processes("system-keeper"), [] as [i32; 0]);
-    assert_eq!(machine.processes("system-recorder"), [] as [i32; 0]);
+    for role in ["system-listener", "system-keeper", "system-recorder"] {
+        assert_eq!(machine.processes(role), [] as [i32; 0], "{role}");
+    }
 }
 
 #[test]
@@ -340,7 +361,7 @@ fn a_user_that_only_the_name_service_switch_knows_has_a_gateway() {
 }
 
 #[test]
-fn the_units_are_read_by_systemd_and_the_recorder_is_closed() {
+fn the_units_are_read_by_systemd_and_listener_and_recorder_are_closed() {
     let Some(machine) = Machine::new() else { return };
     let analyzes = machine.root(&["systemd-analyze", "--version"]).output();
     if !analyzes.is_ok_and(|it| it.status.success()) {
@@ -355,7 +376,7 @@ fn the_units_are_read_by_systemd_and_the_recorder_is_closed() {
     let said = machine.root_does(units);
     assert!(!said.contains("stockade"), "{said}");
     // A threshold counts in tenths. Ours are the values that systemd 252 gives, and no more.
-    for (unit, most) in [("stockade-recorder", 4), ("stockade", 55)] {
+    for (unit, most) in [("stockade-listener", 4), ("stockade-recorder", 4), ("stockade", 55)] {
         let closed = format!(
             "cd /run/r/etc/systemd/system && systemd-analyze security --offline=true --threshold={most} ./{unit}.service"
         );

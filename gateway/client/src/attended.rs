@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags, send};
 use serde_json::Value;
 
 use super::message::{HELLO, gone, greeting, nonsense, silent};
+use super::speaker;
 use super::talk::{Said, Talk};
 use stockade_wire::errors::Failure;
 use stockade_wire::frames::Lines;
@@ -89,16 +90,14 @@ impl Attended {
     /// Receives a piece that is there.
     pub fn receive(&mut self) -> Result<(), Failure> {
         let stream = &self.stream;
-        let received = self.lines.fill_from(|buffer| {
-            let (count, _) = recv(stream, buffer, RecvFlags::DONTWAIT)?;
-            Ok(count)
-        });
+        let received =
+            self.lines.fill_from(|buffer| speaker::read(stream, buffer, RecvFlags::DONTWAIT));
         match received {
             Ok(0) => Err(gone()),
             Ok(_) => Ok(()),
             Err(error) => match error.kind() {
                 std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted => Ok(()),
-                _ => Err(gone()),
+                _ => Err(speaker::failure(&error)),
             },
         }
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -23,8 +23,8 @@ use super::exchange::Exchange;
 use super::message::{
     GREETING, HELLO, Message, gone, greeting, message, nonsense, silent, unreachable, untrusted,
 };
-use super::peer;
 use super::talk::Talk;
+use super::{peer, speaker};
 use stockade_base::places::{Options, SYSTEM_SOCKET};
 use stockade_base::sockets::{Address, left_by};
 use stockade_wire::approvals::{
@@ -76,6 +76,9 @@ fn dial(path: &Path) -> rustix::io::Result<UnixStream> {
     let named =
         Address::of(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let address = SocketAddrUnix::new(named.path())?;
+    if path == Path::new(SYSTEM_SOCKET) {
+        speaker::noted(&socket)?;
+    }
     set_socket_timeout(&socket, Timeout::Send, Some(HELLO))?;
     rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
     set_socket_timeout(&socket, Timeout::Send, None)?;
@@ -366,11 +369,12 @@ impl Client {
             Ok(_) => {}
             Err(_) => return Err(gone()),
         }
-        match self.lines.fill(&mut self.stream) {
+        let stream = &self.stream;
+        match self.lines.fill_from(|buffer| speaker::read(stream, buffer, RecvFlags::empty())) {
             Ok(0) => Err(gone()),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
-            Err(_) => Err(gone()),
+            Err(error) => Err(speaker::failure(&error)),
         }
     }
 

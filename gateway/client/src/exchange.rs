@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::time::Instant;
 
+use rustix::net::RecvFlags;
 use serde_json::Value;
+use tokio::io::Interest;
 use tokio::sync::oneshot;
 
 use super::message::{gone, left, nonsense};
+use super::speaker;
 use super::talk::{Said, Talk};
 use stockade_wire::conversation::{Conversation, PendingQuestion, Whom};
 
@@ -144,11 +147,14 @@ async fn receive(stream: &tokio::net::UnixStream, lines: &mut Lines) -> Result<V
             return Ok(line);
         }
         stream.readable().await.map_err(|_| gone())?;
-        match lines.fill_from(|buffer| stream.try_read(buffer)) {
+        let read = |buffer: &mut [u8]| {
+            stream.try_io(Interest::READABLE, || speaker::read(stream, buffer, RecvFlags::DONTWAIT))
+        };
+        match lines.fill_from(read) {
             Ok(0) => return Err(gone()),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(_) => return Err(gone()),
+            Err(error) => return Err(speaker::failure(&error)),
         }
     }
 }

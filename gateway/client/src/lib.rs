@@ -10,6 +10,7 @@ mod connection;
 mod exchange;
 mod message;
 mod peer;
+mod speaker;
 pub mod start;
 mod talk;
 

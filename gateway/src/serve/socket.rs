@@ -3,6 +3,7 @@
 use std::fs::Permissions;
 use std::future::Future;
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use stockade_base::sockets::{Address, left_by, left_by_none};
+use stockade_system::handing::Handed;
 
 use super::connection;
 use crate::Gateway;
@@ -42,18 +44,18 @@ pub(crate) struct Listener {
 enum Source {
     Listener(Listener),
     /// Another process takes them, for all users.
-    Handed(mpsc::Receiver<std::os::unix::net::UnixStream>),
+    Handed(mpsc::Receiver<Handed>),
 }
 
 impl Source {
-    /// Waits for the next connection.
-    async fn next(&mut self) -> std::io::Result<UnixStream> {
+    /// Waits for the next connection, and what stays open as long as it is served.
+    async fn next(&mut self) -> std::io::Result<(UnixStream, Option<OwnedFd>)> {
         match self {
-            Source::Listener(it) => it.listener.accept().await.map(|(stream, _)| stream),
+            Source::Listener(it) => it.listener.accept().await.map(|(stream, _)| (stream, None)),
             Source::Handed(handed) => match handed.recv().await {
-                Some(stream) => {
+                Some(Handed { stream, ticket }) => {
                     stream.set_nonblocking(true)?;
-                    UnixStream::from_std(stream)
+                    Ok((UnixStream::from_std(stream)?, Some(ticket)))
                 }
                 // The keeper is gone: the end is told in another way.
                 None => std::future::pending().await,
@@ -88,7 +90,7 @@ impl Source {
 
 /// Serves the connections that `handed` brings until `end`, as [`Listener::serve`] does.
 pub(crate) async fn serve_handed(
-    handed: mpsc::Receiver<std::os::unix::net::UnixStream>,
+    handed: mpsc::Receiver<Handed>,
     gateway: Gateway,
     end: impl Future<Output = ()>,
     idle: Idle,
@@ -220,8 +222,12 @@ async fn serve(mut source: Source, gateway: Gateway, end: impl Future<Output = (
             () = std::future::ready(()), if is_idle => break,
             () = tokio::time::sleep(LOOK) => {}
             accepted = source.next() => match accepted {
-                Ok(stream) if connections.len() < MOST_CONNECTIONS && source.serves(&stream) => {
-                    connections.spawn(connection::serve(stream, Arc::clone(&gateway), ended.clone()));
+                Ok((stream, ticket)) if connections.len() < MOST_CONNECTIONS && source.serves(&stream) => {
+                    let serving = connection::serve(stream, Arc::clone(&gateway), ended.clone());
+                    connections.spawn(async move {
+                        serving.await;
+                        drop(ticket);
+                    });
                 }
                 // A stranger, or one too many: closing the connection is the answer.
                 Ok(_) => {}

@@ -83,9 +83,21 @@ pub(crate) struct Line {
     pub(crate) line: String,
 }
 
-/// Returns the lines that make a user `name` without a password, a shell or a home directory, and its ids.
-pub(crate) fn service(root: &Path, name: &str, about: &str) -> io::Result<(u32, u32, Vec<Line>)> {
+/// Returns the lines that make a user `name` without a password, a shell or a home directory, and its ids, none of them `taken`.
+pub(crate) fn service(
+    root: &Path,
+    name: &str,
+    about: &str,
+    taken: &[u32],
+) -> io::Result<(u32, u32, Vec<Line>)> {
     if let Some(account) = Account::find(root, name) {
+        if !SYSTEM_IDS.contains(&account.uid) {
+            let uid = account.uid;
+            let told = format!(
+                "the user `{name}` is there and has uid {uid}, which is not one of a service"
+            );
+            return Err(io::Error::other(told));
+        }
         return Ok((account.uid, account.gid, Vec::new()));
     }
     let groups = fs::read_to_string(root.join("etc/group"))?;
@@ -94,7 +106,7 @@ pub(crate) fn service(root: &Path, name: &str, about: &str) -> io::Result<(u32, 
     let known = known.and_then(|line| fields(line, 2)?.parse::<u32>().ok());
     let uids: Vec<u32> = accounts(root).iter().map(|account| account.uid).collect();
     let gids: Vec<u32> = groups.lines().filter_map(|line| fields(line, 2)?.parse().ok()).collect();
-    let is_free = |id: &u32| !uids.contains(id) && !gids.contains(id);
+    let is_free = |id: &u32| !uids.contains(id) && !gids.contains(id) && !taken.contains(id);
     let id =
         SYSTEM_IDS.rev().find(is_free).ok_or_else(|| io::Error::other("no system ID is free"))?;
     let gid = known.unwrap_or(id);
@@ -200,11 +212,14 @@ mod tests {
         let ada = Account::ordinary(root).unwrap();
         assert_eq!((ada.uid, ada.groups(root)), (1000, vec![27, 1000]));
         let lock = Lock::take(root).unwrap();
-        let (uid, gid, lines) = service(root, "log", "the log").unwrap();
+        let (uid, gid, lines) = service(root, "log", "the log", &[]).unwrap();
         assert_eq!((uid, gid, lines.len()), (997, 997, 3));
         lines.iter().for_each(|line| line.add().unwrap());
         assert_eq!(Account::find(root, "log").unwrap().uid, 997);
-        assert_eq!(service(root, "log", "the log").unwrap().2, Vec::new());
+        assert_eq!(service(root, "log", "the log", &[]).unwrap().2, Vec::new());
+        assert_eq!(service(root, "more", "others", &[996]).unwrap().0, 995);
+        // A person of that name does not become a service.
+        assert!(service(root, "ada", "others", &[]).is_err());
         lines.iter().for_each(|line| line.remove().unwrap());
         drop(lock);
         for (file, text) in files {

@@ -10,14 +10,27 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-/// The one message: a connection comes with it.
+/// The one message: a connection comes with it, and its ticket.
 const CONNECTION: u8 = 1;
 
-/// Hands `connection` over without waiting.
-pub(crate) fn give(to: &UnixStream, connection: BorrowedFd<'_>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// A connection that was handed over.
+#[derive(Debug)]
+pub struct Handed {
+    /// The connection.
+    pub stream: UnixStream,
+    /// Stays open as long as the connection is served: the listener counts it.
+    pub ticket: OwnedFd,
+}
+
+/// Hands a connection and its ticket over without waiting.
+pub(crate) fn give(
+    to: &UnixStream,
+    connection: BorrowedFd<'_>,
+    ticket: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [connection];
+    let descriptors = [connection, ticket];
     if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -31,8 +44,8 @@ pub(crate) fn give(to: &UnixStream, connection: BorrowedFd<'_>) -> io::Result<()
 /// # Errors
 ///
 /// The socket cannot be read, or something else than one connection came.
-pub fn take(from: impl AsFd) -> io::Result<Option<UnixStream>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+pub fn take(from: impl AsFd) -> io::Result<Option<Handed>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let received = rustix::io::retry_on_intr(|| {
@@ -45,9 +58,11 @@ pub fn take(from: impl AsFd) -> io::Result<Option<UnixStream>> {
             descriptors.extend(some);
         }
     }
-    match (received.bytes, byte, descriptors.pop()) {
-        (0, _, _) => Ok(None),
-        (1, [CONNECTION], Some(connection)) => Ok(Some(UnixStream::from(connection))),
-        (_, _, _) => Err(io::ErrorKind::InvalidData.into()),
+    match (received.bytes, byte, descriptors.pop(), descriptors.pop()) {
+        (0, _, _, _) => Ok(None),
+        (1, [CONNECTION], Some(ticket), Some(connection)) => {
+            Ok(Some(Handed { stream: UnixStream::from(connection), ticket }))
+        }
+        (_, _, _, _) => Err(io::ErrorKind::InvalidData.into()),
     }
 }

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::LOG_USER;
 use crate::accounts::{self, Line, Lock};
+use crate::{LISTENER_USER, LOG_USER};
 pub use manager::{Manager, start, stop};
 
 /// Where it is noted what was made.
@@ -92,8 +92,11 @@ pub fn install(plan: &Plan, is_tried: bool) -> Result<Vec<String>, String> {
 /// Returns all that belongs to an installation, in the order in which it is made.
 fn wanted(plan: &Plan) -> io::Result<Vec<Made>> {
     let root = &plan.root;
-    let about = "keeps the log of stockade";
-    let (uid, gid, lines) = accounts::service(root, LOG_USER, about)?;
+    let (listener, _, mut lines) =
+        accounts::service(root, LISTENER_USER, "takes connections for stockade", &[])?;
+    let (uid, gid, its) =
+        accounts::service(root, LOG_USER, "keeps the log of stockade", &[listener])?;
+    lines.extend(its);
     let folder = |path: &str, mode: u32, owner: [u32; 2]| Made::Folder {
         path: root.join(path),
         mode,
@@ -303,8 +306,10 @@ pub fn undo(root: &Path, is_tried: bool, keeps_log: bool) -> Result<Vec<String>,
         Made::Folder { path, .. } => {
             keeps_log && (logs.contains(path) || *path == root.join("var/lib/stockade"))
         }
-        // The files of the log belong to the user.
-        Made::Line { .. } => keeps_log,
+        // The files of the log belong to its user.
+        Made::Line { line, .. } => {
+            keeps_log && line.split(':').next().is_some_and(|name| name == LOG_USER)
+        }
         Made::File { .. } => false,
     };
     let (mut told, mut failures) = (Vec::new(), Vec::new());

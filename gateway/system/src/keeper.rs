@@ -1,9 +1,10 @@
-//! The keeper: takes connections, reads nothing from them, and hands each to the gateway of its user, which it starts.
+//! The keeper: hears from the listener of connections, reads nothing from them, and hands each to the gateway of its user, which
+//! it starts.
 //!
 //! The keeper is root with the capabilities to become another user, and no others. The words of a client are read by a process with
-//! the rights of that client.
+//! the rights of that client. Of the listener it believes nothing: who made a connection, the kernel says.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -22,7 +23,9 @@ use stockade_base::places::SYSTEM_SOCKET;
 use crate::accounts::Account;
 use crate::elsewhere::Elsewhere;
 use crate::identity::Identity;
-use crate::{GATEWAY, LOG_USER, RECORDER_SOCKET, handing, listening};
+use crate::listening::{self, Kind};
+use crate::message::{self, Received};
+use crate::{GATEWAY, KEEPER_SOCKET, LISTENER_USER, LOG_USER, RECORDER_SOCKET, handing};
 
 /// Most gateways at once.
 const MOST: usize = 512;
@@ -36,6 +39,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait before ends are looked for again.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
+/// Most listeners at once: one, and one before it whose end was not seen yet.
+const MOST_LISTENERS: usize = 2;
+/// How long no listener is heard after one that said what ours does not say.
+const PENALTY: Duration = Duration::from_secs(1);
+/// So many may wait to be heard, and are turned away with one that was refused.
+const MOST_WAITING: usize = 1024;
+/// So many connections are remembered, so that none is handed over twice.
+const MOST_REMEMBERED: usize = 1 << 16;
+
 /// The capabilities that stay.
 const KEPT: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
@@ -46,10 +58,39 @@ struct Gateway {
     child: Child,
 }
 
-/// The gateways, and the times of their starts.
+/// The connections that were handed over a while ago, by the kernel's number of each.
+#[derive(Debug, Default)]
+struct Remembered {
+    known: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+impl Remembered {
+    /// Says whether `cookie` is new, and remembers it.
+    fn is_new(&mut self, cookie: u64) -> bool {
+        if !self.known.insert(cookie) {
+            return false;
+        }
+        self.order.push_back(cookie);
+        if self.order.len() > MOST_REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+}
+
+/// The gateways, the times of their starts, and who brings connections.
 #[derive(Debug)]
 struct Keeper {
     executable: PathBuf,
+    /// User of the listener.
+    listener: u32,
+    listeners: Vec<OwnedFd>,
+    /// When the last one said what ours does not say.
+    refused: Option<Instant>,
+    remembered: Remembered,
     gateways: HashMap<Identity, Gateway>,
     leaving: Vec<Child>,
     started: HashMap<u32, VecDeque<Instant>>,
@@ -67,11 +108,20 @@ pub fn main() -> Result<(), String> {
     }
     let executable = std::env::current_exe().map_err(|error| error.to_string())?;
     crate::is_roots_alone(&executable)?;
-    let listener = listening::socket(Path::new(SYSTEM_SOCKET), 0o666)?;
+    let account = Account::find(Path::new("/"), LISTENER_USER);
+    let account = account.ok_or_else(|| format!("no user `{LISTENER_USER}`"))?;
+    let owner = Some([account.uid, account.gid]);
+    let listener = listening::socket(Path::new(KEEPER_SOCKET), Kind::Messages, 0o600, owner)?;
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
     keep_little().map_err(|error| format!("cannot drop capabilities: {error}"))?;
+    stockade_sandbox::confine_keeper()
+        .map_err(|error| format!("cannot confine the keeper: {error}"))?;
     let mut keeper = Keeper {
         executable,
+        listener: account.uid,
+        listeners: Vec::new(),
+        refused: None,
+        remembered: Remembered::default(),
         gateways: HashMap::new(),
         leaving: Vec::new(),
         started: HashMap::new(),
@@ -104,37 +154,82 @@ fn say(words: &str) {
 impl Keeper {
     /// Waits for something, and does it.
     fn turn(&mut self, listener: &UnixListener) -> io::Result<()> {
-        let mut events = vec![PollFd::new(listener, PollFlags::IN)];
+        let is_heard = self.refused.is_none_or(|since| since.elapsed() >= PENALTY);
+        let comes = if is_heard { PollFlags::IN } else { PollFlags::empty() };
+        let mut events = vec![PollFd::new(listener, comes)];
+        events.extend(self.listeners.iter().map(|it| PollFd::new(it, PollFlags::IN)));
         let gateways: Vec<(&Identity, &Gateway)> = self.gateways.iter().collect();
         events.extend(gateways.iter().map(|(_, it)| PollFd::new(&it.control, PollFlags::IN)));
-        let limit = (!self.leaving.is_empty()).then_some(&LOOK);
+        let limit = (!self.leaving.is_empty() || !is_heard).then_some(&LOOK);
         match poll(&mut events, limit) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let comes = events.first().is_some_and(|it| !it.revents().is_empty());
+        let mut happened = events.iter().map(|it| !it.revents().is_empty());
+        let comes = happened.next().unwrap_or(false);
+        let said: Vec<bool> = happened.by_ref().take(self.listeners.len()).collect();
         // A gateway says nothing here: what can be read is its end.
-        let gone = gateways.iter().zip(events.iter().skip(1));
-        let gone = gone.filter(|(_, event)| !event.revents().is_empty());
+        let gone = gateways.iter().zip(happened).filter(|(_, ended)| *ended);
         let gone: Vec<Identity> = gone.map(|((identity, _), _)| (*identity).clone()).collect();
         drop(events);
         for identity in gone {
             self.leave(&identity);
         }
         self.leaving.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-        if comes {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    if let Err(reason) = self.serve(&stream) {
-                        say(&reason);
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Without a free descriptor the next would fail at once.
-                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        let listeners = std::mem::take(&mut self.listeners);
+        let refused = self.refused;
+        for (channel, said) in listeners.into_iter().zip(said) {
+            if !said || self.hear(&channel) {
+                self.listeners.push(channel);
             }
         }
+        if self.refused != refused {
+            // Whoever waits as well is of the same user: with them ours, which begins again.
+            self.listeners.clear();
+            (0..MOST_WAITING).take_while(|_| listener.accept().is_ok()).for_each(drop);
+        } else if comes {
+            self.welcome(listener);
+        }
         Ok(())
+    }
+
+    /// Takes a listener that connected: a process of its user, and no other.
+    fn welcome(&mut self, listener: &UnixListener) {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let peer = rustix::net::sockopt::socket_peercred(&stream);
+                let is_ours = peer.is_ok_and(|peer| peer.uid.as_raw() == self.listener);
+                match is_ours && self.listeners.len() < MOST_LISTENERS {
+                    true => self.listeners.push(stream.into()),
+                    false => say("a process that is not the listener wanted to be heard"),
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // Without a free descriptor the next would fail at once.
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+
+    /// Takes one message of a listener; says whether that one is heard on.
+    fn hear(&mut self, channel: &OwnedFd) -> bool {
+        let refused = match message::receive(channel) {
+            Ok(None) => return false,
+            Ok(Some(received)) => match received.identity(Path::new(SYSTEM_SOCKET)) {
+                Ok(identity) => {
+                    if let Err(reason) = self.serve(&received, &identity) {
+                        say(&reason);
+                    }
+                    return true;
+                }
+                Err(reason) => reason,
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
+            Err(_) => return false,
+        };
+        say(&format!("the listener is no longer heard: {refused}"));
+        self.refused = Some(Instant::now());
+        false
     }
 
     fn leave(&mut self, identity: &Identity) {
@@ -144,19 +239,22 @@ impl Keeper {
     }
 
     /// Hands a connection to the gateway of who made it. Closing it is the answer to who has none.
-    fn serve(&mut self, stream: &UnixStream) -> Result<(), String> {
-        let identity =
-            Identity::of_peer(stream).map_err(|error| format!("unknown peer: {error}"))?;
+    fn serve(&mut self, received: &Received, identity: &Identity) -> Result<(), String> {
+        let Received { connection, ticket, .. } = received;
         if identity.uid == 0 {
             return Err("root cannot have a gateway here".into());
         }
+        let cookie = rustix::net::sockopt::socket_cookie(connection);
+        if !cookie.is_ok_and(|cookie| self.remembered.is_new(cookie)) {
+            return Err(format!("a connection of uid {} came twice", identity.uid));
+        }
         for _ in 0..2 {
-            if !self.gateways.contains_key(&identity) {
-                let gateway = self.start(&identity)?;
+            if !self.gateways.contains_key(identity) {
+                let gateway = self.start(identity)?;
                 self.gateways.insert(identity.clone(), gateway);
             }
-            let Some(gateway) = self.gateways.get(&identity) else { break };
-            match handing::give(&gateway.control, stream.as_fd()) {
+            let Some(gateway) = self.gateways.get(identity) else { break };
+            match handing::give(&gateway.control, connection.as_fd(), ticket.as_fd()) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Err(format!(
@@ -165,7 +263,7 @@ impl Keeper {
                     ));
                 }
                 // The gateway ended a moment ago.
-                Err(_) => self.leave(&identity),
+                Err(_) => self.leave(identity),
             }
         }
         Err(format!("the gateway of uid {} exits at once", identity.uid))
@@ -189,8 +287,8 @@ impl Keeper {
         let account = account.ok_or_else(|| {
             format!("uid {uid} is not in /etc/passwd and getent does not find it, so it cannot have a gateway")
         })?;
-        if account.name == LOG_USER {
-            return Err(format!("`{LOG_USER}` cannot have a gateway"));
+        if [LOG_USER, LISTENER_USER].contains(&account.name.as_str()) || uid == self.listener {
+            return Err(format!("`{}` cannot have a gateway", account.name));
         }
         let failed =
             |error: io::Error| format!("the gateway of uid {uid} cannot be started: {error}");

@@ -1,8 +1,9 @@
 //! The gateway as a service of the machine.
 //!
-//! Three kinds of process: the keeper is root with two capabilities, takes connections, reads nothing from them and starts a
-//! gateway for each user; that gateway has the rights of its user and none of its own; the recorder is a user of its own that
-//! alone has the log and its keys. [`install`] puts them on a machine, [`tries`] shows as an ordinary user that they are out of reach.
+//! Four kinds of process: the listener is a user of its own without rights, takes connections, reads nothing from them and passes
+//! them on; the keeper is root with two capabilities, asks the kernel who made a connection and starts a gateway for each user;
+//! that gateway has the rights of its user and none of its own; the recorder is a user of its own that alone has the log and its
+//! keys. [`install`] puts them on a machine, [`tries`] shows as an ordinary user that they are out of reach.
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
@@ -13,12 +14,17 @@ pub mod handing;
 pub mod identity;
 pub mod install;
 pub mod keeper;
+pub mod listener;
 mod listening;
+mod message;
+mod quota;
 pub mod recorder;
 pub mod tries;
 
 use std::path::Path;
 
+/// The role of the listener.
+pub const LISTENER: &str = "system-listener";
 /// The role of the keeper.
 pub const KEEPER: &str = "system-keeper";
 /// The role of the gateway of one user.
@@ -30,6 +36,10 @@ pub const TRIES: &str = "system-tries";
 
 /// Where the recorder listens for the keeper.
 pub const RECORDER_SOCKET: &str = "/run/stockade/recorder.sock";
+/// Where the keeper listens for the listener.
+pub const KEEPER_SOCKET: &str = "/run/stockade/keeper.sock";
+/// The user of the listener, and its group.
+pub const LISTENER_USER: &str = "stockade";
 /// The user of the recorder, and its group.
 pub const LOG_USER: &str = "stockade-log";
 

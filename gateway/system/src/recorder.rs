@@ -18,7 +18,8 @@ use stockade_log::{GatewayMode, Log};
 
 use crate::accounts::Account;
 use crate::identity::Identity;
-use crate::{LOG_USER, RECORDER_SOCKET, listening};
+use crate::listening::{self, Kind};
+use crate::{LOG_USER, RECORDER_SOCKET};
 
 /// Most gateways at once; one more is turned away.
 const MOST: usize = 1024;
@@ -33,19 +34,22 @@ const GREETING: Duration = Duration::from_secs(5);
 pub fn main() -> Result<(), String> {
     let listener = match rustix::process::geteuid().is_root() {
         true => {
-            let listener = listening::socket(Path::new(RECORDER_SOCKET), 0o600)?;
+            let listener =
+                listening::socket(Path::new(RECORDER_SOCKET), Kind::Stream, 0o600, None)?;
             let account = Account::find(Path::new("/"), LOG_USER)
                 .ok_or_else(|| format!("no user `{LOG_USER}`"))?;
             let own = Identity { uid: account.uid, gid: account.gid, groups: Vec::new() };
             own.assume().map_err(|error| format!("cannot become `{LOG_USER}`: {error}"))?;
             listener
         }
-        false => listening::socket(Path::new(RECORDER_SOCKET), 0o600)?,
+        false => listening::socket(Path::new(RECORDER_SOCKET), Kind::Stream, 0o600, None)?,
     };
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
     let behavior = rustix::process::DumpableBehavior::NotDumpable;
     rustix::process::set_dumpable_behavior(behavior).map_err(|error| error.to_string())?;
     rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string())?;
+    stockade_sandbox::confine_recorder()
+        .map_err(|error| format!("cannot confine the recorder: {error}"))?;
     let places = LogPlaces { directory: SYSTEM_LOG.into(), state: SYSTEM_LOG_STATE.into() };
     let (log, writer) =
         Log::begin(&places, GatewayMode::System).map_err(|error| error.to_string())?;

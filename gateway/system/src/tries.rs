@@ -9,7 +9,7 @@ use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
 use stockade_base::places::{MANAGED, SYSTEM_LOG, SYSTEM_LOG_STATE, SYSTEM_SOCKET};
 
-use crate::{GATEWAY, KEEPER, RECORDER, RECORDER_SOCKET};
+use crate::{GATEWAY, KEEPER, KEEPER_SOCKET, LISTENER, RECORDER, RECORDER_SOCKET};
 
 /// One sentence about the service, and whether it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -135,10 +135,18 @@ fn sockets() -> Try {
         "no other process can replace the gateway or write its log",
         vec![
             ("connect to the recorder".into(), UnixStream::connect(RECORDER_SOCKET).is_ok()),
+            ("connect to the keeper".into(), reaches(KEEPER_SOCKET)),
             (format!("rename {}", socket.display()), moved),
             (format!("make a file in {}", folder.display()), fs::write(&away, "").is_ok()),
         ],
     )
+}
+
+/// Says whether this process may connect to the socket of messages at `path`.
+fn reaches(path: &str) -> bool {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
+    let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None);
+    socket.is_ok_and(|it| SocketAddrUnix::new(path).and_then(|at| connect(it, &at)).is_ok())
 }
 
 /// Attempts to look into a process.
@@ -156,7 +164,7 @@ fn looks(pid: i32) -> Vec<(String, bool)> {
 
 fn services() -> Try {
     let mut attempts = Vec::new();
-    for role in [KEEPER, RECORDER] {
+    for role in [LISTENER, KEEPER, RECORDER] {
         let found = processes(role);
         if found.is_empty() {
             attempts.push((format!("end {role} (it does not run)"), true));
@@ -167,7 +175,7 @@ fn services() -> Try {
             attempts.extend(looks(pid));
         }
     }
-    against("this user cannot touch keeper and recorder", attempts)
+    against("this user cannot touch listener, keeper and recorder", attempts)
 }
 
 fn own() -> Try {

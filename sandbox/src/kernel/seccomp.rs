@@ -342,8 +342,16 @@ const NOT_FOR_US: &[libc::c_long] = &[
 pub(crate) fn own_table() -> Table {
     // Pid 1 takes sockets and the listener out of other processes.
     let kept = [libc::SYS_pidfd_getfd];
-    let refused = REFUSED.iter().map(|(number, _)| number);
-    let refused = refused.filter(|number| !kept.contains(number)).chain(NOT_FOR_US);
+    refusing(refused().filter(|number| !kept.contains(number)).chain(NOT_FOR_US))
+}
+
+/// Returns the calls that are refused to commands whatever their arguments are.
+pub(super) fn refused() -> impl Iterator<Item = &'static libc::c_long> {
+    REFUSED.iter().map(|(number, _)| number)
+}
+
+/// Returns a table that refuses these calls and new namespaces.
+pub(super) fn refusing<'a>(refused: impl Iterator<Item = &'a libc::c_long>) -> Table {
     let denied = Verdict::Errno(libc::EPERM);
     let row = || Row { cases: Vec::new(), otherwise: denied };
     let mut rows: BTreeMap<u32, Row> =

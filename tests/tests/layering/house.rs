@@ -24,7 +24,8 @@ const LINES: &[(&str, usize)] = &[
     // With the trace of a caller, times of command lines and the sentence about approvers, which front ends share.
     ("gateway/wire", 1_480),
     ("gateway/base", 850),
-    ("gateway/client", 960),
+    // With who wrote what is read at the socket of the machine's service.
+    ("gateway/client", 1_000),
     // Subscriptions read along: by place, and of one user alone. The recorder carries questions and answers between users.
     ("gateway/log", 9_400),
     ("gateway/worker", 600),
@@ -34,8 +35,8 @@ const LINES: &[(&str, usize)] = &[
     // And zsh.
     ("gateway/scene", 4_350),
     ("gateway/review", 1_100),
-    // With users that the name service switch alone knows.
-    ("gateway/system", 1_400),
+    // With users that the name service switch alone knows, and a listener apart from the keeper: its message, its shares, its unit.
+    ("gateway/system", 1_960),
     ("gateway/tasks", 900),
     ("gateway/screen", 80),
     ("gateway/output", 560),

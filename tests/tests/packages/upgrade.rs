@@ -51,8 +51,8 @@ fn commands(lines: &[String]) -> Vec<String> {
 }
 
 /// The first processes of the service.
-fn service(machine: &Machine) -> [Vec<i32>; 2] {
-    ["system-keeper", "system-recorder"].map(|role| machine.processes(role))
+fn service(machine: &Machine) -> [Vec<i32>; 3] {
+    ["system-listener", "system-keeper", "system-recorder"].map(|role| machine.processes(role))
 }
 
 /// Installs, makes records, upgrades, makes records and removes; the log is one log all the time.
@@ -81,7 +81,7 @@ fn lives(machine: &Machine, [old, new]: [&Path; 2], [install, remove]: [&str; 2]
         .collect();
     assert!(chains.iter().all(|it| it == &chains[0]), "one chain");
     machine.root_does(remove);
-    assert_eq!(service(machine), [[], []].map(|it: [i32; 0]| it.to_vec()));
+    assert_eq!(service(machine), [[], [], []].map(|it: [i32; 0]| it.to_vec()));
     for gone in ["/usr/bin/stockade", "/etc/init.d/stockade", "/etc/stockade", "/run/stockade"] {
         let found = machine.root(&["test", "-e", gone]).status().expect("it starts").success();
         assert!(!found, "{gone} is left");

@@ -34,7 +34,7 @@ pub fn start(manager: Manager) -> Result<(), String> {
     match manager {
         Manager::Systemd => {
             run("systemctl", &["daemon-reload"])?;
-            run("systemctl", &["enable", "--now", SOCKETS[0], SOCKETS[1]])
+            run("systemctl", &[&["enable", "--now"], &SOCKETS[..]].concat())
         }
         Manager::Script => run(&format!("/{SCRIPT}"), &["start"]),
     }
@@ -48,8 +48,8 @@ pub fn start(manager: Manager) -> Result<(), String> {
 pub fn stop(manager: Manager) -> Result<(), String> {
     match manager {
         Manager::Systemd => {
-            run("systemctl", &["disable", "--now", SOCKETS[0], SOCKETS[1]])?;
-            run("systemctl", &["stop", SERVICES[0], SERVICES[1]])?;
+            run("systemctl", &[&["disable", "--now"], &SOCKETS[..]].concat())?;
+            run("systemctl", &[&["stop"], &SERVICES[..]].concat())?;
             // systemd made this folder for the sockets, and leaves it.
             let _ = Path::new(RECORDER_SOCKET).parent().map(std::fs::remove_dir);
             Ok(())

@@ -5,18 +5,27 @@ pub(super) const FOLDER: &str = "etc/systemd/system";
 /// The service script.
 pub(super) const SCRIPT: &str = "etc/init.d/stockade";
 /// Sockets that systemd listens at from the start.
-pub(super) const SOCKETS: [&str; 2] = ["stockade-recorder.socket", "stockade.socket"];
+pub(super) const SOCKETS: [&str; 3] =
+    ["stockade-recorder.socket", "stockade-keeper.socket", "stockade.socket"];
 /// Services that the sockets start.
-pub(super) const SERVICES: [&str; 2] = ["stockade.service", "stockade-recorder.service"];
+pub(super) const SERVICES: [&str; 3] =
+    ["stockade-listener.service", "stockade.service", "stockade-recorder.service"];
 
 /// Returns the name of each unit, and its text.
 pub fn units(executable: &str) -> Vec<(&'static str, String)> {
     vec![
         ("stockade.socket", SOCKET.to_owned()),
+        ("stockade-keeper.socket", KEEPER_SOCKET.to_owned()),
         ("stockade-recorder.socket", RECORDER_SOCKET.to_owned()),
+        ("stockade-listener.service", closed(LISTENER, executable)),
         ("stockade.service", KEEPER.replace("EXECUTABLE", executable)),
-        ("stockade-recorder.service", RECORDER.replace("EXECUTABLE", executable)),
+        ("stockade-recorder.service", closed(RECORDER, executable)),
     ]
+}
+
+/// Returns the unit of a process that needs nothing but what it was given.
+fn closed(unit: &str, executable: &str) -> String {
+    unit.replace("EXECUTABLE", executable) + CLOSED
 }
 
 /// Returns the service script.
@@ -34,6 +43,24 @@ SocketMode=0666
 DirectoryMode=0755
 RemoveOnStop=yes
 Backlog=512
+Service=stockade-listener.service
+
+[Install]
+WantedBy=sockets.target
+";
+
+const KEEPER_SOCKET: &str = "\
+[Unit]
+Description=Socket between the listener of the stockade gateway and its keeper
+
+[Socket]
+ListenSequentialPacket=/run/stockade/keeper.sock
+SocketUser=stockade
+SocketGroup=stockade
+SocketMode=0600
+DirectoryMode=0755
+RemoveOnStop=yes
+Service=stockade.service
 
 [Install]
 WantedBy=sockets.target
@@ -60,8 +87,10 @@ WantedBy=sockets.target
 const KEEPER: &str = "\
 [Unit]
 Description=stockade: starts the gateway of each user
-Requires=stockade.socket stockade-recorder.socket
-After=stockade.socket stockade-recorder.socket
+Requires=stockade-keeper.socket stockade-recorder.socket
+After=stockade-keeper.socket stockade-recorder.socket
+# It begins again however often it ends.
+StartLimitIntervalSec=0
 
 [Service]
 ExecStart=EXECUTABLE system-keeper
@@ -86,27 +115,49 @@ SystemCallFilter=~@clock @module @raw-io @reboot @swap @obsolete @cpu-emulation
 SystemCallErrorNumber=EPERM
 ";
 
+const LISTENER: &str = "\
+[Unit]
+Description=stockade: takes the connections of all users
+Requires=stockade.socket stockade-keeper.socket
+After=stockade.socket stockade-keeper.socket
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=EXECUTABLE system-listener
+User=stockade
+Group=stockade
+UMask=0077
+LimitNOFILE=65536
+ProtectSystem=strict
+";
+
 const RECORDER: &str = "\
 [Unit]
 Description=stockade: keeps the log of the machine
 Requires=stockade-recorder.socket
 After=stockade-recorder.socket
+StartLimitIntervalSec=0
 
 [Service]
 ExecStart=EXECUTABLE system-recorder
+User=stockade-log
+Group=stockade-log
+UMask=0027
+LimitNOFILE=65536
+ProtectSystem=strict
+ReadWritePaths=/var/log/stockade /var/lib/stockade/log
+";
+
+/// The rest of the units of listener and recorder.
+const CLOSED: &str = "\
 StandardInput=socket
 StandardOutput=journal
 StandardError=journal
-User=stockade-log
-Group=stockade-log
 Restart=always
 RestartSec=1
-UMask=0027
 CapabilityBoundingSet=
 AmbientCapabilities=
 NoNewPrivileges=yes
-ProtectSystem=strict
-ReadWritePaths=/var/log/stockade /var/lib/stockade/log
 ProtectHome=yes
 PrivateTmp=yes
 PrivateDevices=yes
@@ -132,7 +183,7 @@ KeyringMode=private
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources @mount @debug @cpu-emulation @obsolete
-# The recorder confines itself; no group of systemd 252 has these calls.
+# Both confine themselves; no group of systemd 252 has these calls.
 SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self
 IPAddressDeny=any
 DevicePolicy=closed
@@ -159,7 +210,7 @@ is_up() {
 begin() {
     is_up "$1" && return 0
     # One that ends is begun again: nothing runs without it meanwhile.
-    setsid sh -c 'echo $$ > "$3/$2.loop"; while :; do "$1" "system-$2" & echo $! > "$3/$2.pid"; wait $!; sleep 1; done' \
+    setsid sh -c 'ulimit -n 65536 2> /dev/null; echo $$ > "$3/$2.loop"; while :; do "$1" "system-$2" & echo $! > "$3/$2.pid"; wait $!; sleep 1; done' \
         sh "$executable" "$1" "$run" < /dev/null > /dev/null 2>> "$run/$1.log" &
     tries=0
     while [ ! -S "$run/$2.sock" ]; do
@@ -179,13 +230,13 @@ end() {
 
 case $1 in
 start)
-    mkdir -p -m 755 "$run" && begin recorder recorder && begin keeper gateway ;;
+    mkdir -p -m 755 "$run" && begin recorder recorder && begin keeper keeper && begin listener gateway ;;
 stop)
-    end keeper gateway; end recorder recorder; rmdir "$run" 2> /dev/null || : ;;
+    end listener gateway; end keeper keeper; end recorder recorder; rmdir "$run" 2> /dev/null || : ;;
 restart | force-reload)
     "$0" stop; "$0" start ;;
 status)
-    is_up recorder && is_up keeper && echo "stockade runs" || { echo "stockade does not run"; exit 3; } ;;
+    is_up recorder && is_up keeper && is_up listener && echo "stockade runs" || { echo "stockade does not run"; exit 3; } ;;
 *)
     echo "usage: $0 start|stop|restart|status" >&2; exit 2 ;;
 esac

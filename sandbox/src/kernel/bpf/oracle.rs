@@ -106,7 +106,12 @@ fn check(name: &str, table: &Table) {
 
 #[test]
 fn filters_decide_as_those_of_another_compiler() {
+    use crate::kernel::service::{Role, table};
     check("worker", &crate::kernel::worker::table());
+    check("listener", &crate::kernel::service::listener_table());
+    for role in [Role::Keeper, Role::Gateway, Role::Recorder] {
+        check(&format!("{role:?}"), &table(role));
+    }
     check("egress", &crate::kernel::egress::table());
     check("process 1", &crate::kernel::seccomp::own_table());
     for (options, table) in crate::kernel::seccomp::all_tables() {

@@ -1,0 +1,143 @@
+//! The listener: takes the connections of all users, holds their shares, and passes each on to the keeper.
+//!
+//! It is a user of its own without any right, and reads nothing of a client: the bytes of a client are read by a process with the
+//! rights of that client. What it says to the keeper is not believed there. It ends with the keeper, and both begin again.
+
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Resource, Rlimit};
+use stockade_base::places::SYSTEM_SOCKET;
+
+use crate::accounts::Account;
+use crate::identity::Identity;
+use crate::listening::{self, Kind};
+use crate::message::{self, Message};
+use crate::quota::{Quota, Taken};
+use crate::{KEEPER_SOCKET, LISTENER_USER};
+
+/// How long the keeper may take to listen.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait between two attempts.
+const AGAIN: Duration = Duration::from_millis(20);
+/// Descriptors that it needs where each of two hundred users has a full share.
+const MOST_DESCRIPTORS: u64 = 65_536;
+/// The answer to who has too much, in the form of the protocol.
+const TOO_MANY: &str = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32011,\"message\":\"this user has 256 connections already\",\
+    \"data\":{\"code\":\"gateway_unreachable\",\"message\":\"this user has 256 connections already\",\
+    \"help\":\"end some, or wait until commands end\"}}}\n";
+
+/// Serves until the keeper is gone. Started as root, it listens first and then becomes its own user.
+///
+/// # Errors
+///
+/// Says what keeps it from beginning or going on.
+pub fn main() -> Result<(), String> {
+    let account = Account::find(Path::new("/"), LISTENER_USER)
+        .ok_or_else(|| format!("no user `{LISTENER_USER}`"))?;
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root && rustix::process::geteuid().as_raw() != account.uid {
+        return Err(format!(
+            "the listener of the system's gateway runs as `{LISTENER_USER}`; `sudo stockade install --system` starts it"
+        ));
+    }
+    let listener = listening::socket(Path::new(SYSTEM_SOCKET), Kind::Stream, 0o666, None)?;
+    if is_root {
+        let most = Rlimit { current: Some(MOST_DESCRIPTORS), maximum: Some(MOST_DESCRIPTORS) };
+        let _ = rustix::process::setrlimit(Resource::Nofile, most); // fewer mean that some wait
+        let own = Identity { uid: account.uid, gid: account.gid, groups: Vec::new() };
+        own.assume().map_err(|error| format!("cannot become `{LISTENER_USER}`: {error}"))?;
+    }
+    let behavior = rustix::process::DumpableBehavior::NotDumpable;
+    rustix::process::set_dumpable_behavior(behavior).map_err(|error| error.to_string())?;
+    listener.set_nonblocking(true).map_err(|error| error.to_string())?;
+    let keeper = keeper().map_err(|error| format!("the keeper does not listen: {error}"))?;
+    stockade_sandbox::confine_listener()
+        .map_err(|error| format!("cannot confine the listener: {error}"))?;
+    let mut quota = Quota::default();
+    loop {
+        if let Err(reason) = turn(&listener, &keeper, &mut quota) {
+            // The usual way to tell of a failure looks at files first, which this process may not.
+            let _ = writeln!(io::stderr(), "stockade: {reason}");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Connects to the keeper, as the user that the keeper hears.
+fn keeper() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let address = SocketAddrUnix::new(KEEPER_SOCKET)?;
+    let end = Instant::now().checked_add(PATIENCE);
+    loop {
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => return Ok(socket),
+            Err(error) if end.is_none_or(|end| Instant::now() >= end) => return Err(error.into()),
+            Err(_) => std::thread::sleep(AGAIN),
+        }
+    }
+}
+
+/// Waits for something, and does it.
+fn turn(listener: &UnixListener, keeper: &OwnedFd, quota: &mut Quota) -> Result<(), String> {
+    let mut events = [
+        PollFd::new(listener, PollFlags::IN),
+        // The keeper says nothing: what is told here is its end.
+        PollFd::new(keeper, PollFlags::IN),
+    ];
+    let pause = quota.pause().and_then(|it| Timespec::try_from(it).ok());
+    match poll(&mut events, pause.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(format!("cannot wait: {error}")),
+    }
+    let [comes, gone] = events.map(|it| !it.revents().is_empty());
+    if gone {
+        return Err("the keeper is gone".into());
+    }
+    let now = Instant::now();
+    if comes {
+        match listener.accept() {
+            Ok((stream, _)) => admit(stream, quota, now),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // Without a free descriptor the next would fail at once: those that ended give theirs back, and a moment passes.
+            Err(_) => {
+                quota.forget(now);
+                let moment = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+                let _ = poll(&mut [], Some(&moment));
+            }
+        }
+    } else {
+        quota.forget(now);
+    }
+    for taken in quota.ready(now) {
+        let Taken { stream, uid, gid, pid, .. } = taken;
+        let Ok((own, ticket)) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC) else { continue };
+        let said = Message::Connection { uid, gid, pid };
+        message::send(keeper, said, &stream, &ticket)
+            .map_err(|error| format!("the keeper takes nothing: {error}"))?;
+        quota.served(uid, own);
+    }
+    Ok(())
+}
+
+/// Asks the kernel who made a connection, and puts it in line.
+fn admit(stream: UnixStream, quota: &mut Quota, now: Instant) {
+    // Whoever is gone, or is not named, gets nothing.
+    let Ok(process) = stockade_sandbox::peer_process(stream.as_fd()) else { return };
+    let Ok(peer) = sockopt::socket_peercred(&stream) else { return };
+    let (uid, gid) = (peer.uid.as_raw(), peer.gid.as_raw());
+    let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
+    if let Err(refused) = quota.admit(Taken { stream, uid, gid, pid, process }, now) {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        // Who does not hear it sees that the connection is closed.
+        let _ = rustix::net::send(&refused.stream, TOO_MANY.as_bytes(), flags);
+    }
+}
