@@ -76,11 +76,12 @@ fn dial(path: &Path) -> rustix::io::Result<UnixStream> {
     let named =
         Address::of(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let address = SocketAddrUnix::new(named.path())?;
+    set_socket_timeout(&socket, Timeout::Send, Some(HELLO))?;
+    rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
+    // Nothing was sent yet, so no answer can be on its way. Before, the kernel would give this end a name.
     if path == Path::new(SYSTEM_SOCKET) {
         speaker::noted(&socket)?;
     }
-    set_socket_timeout(&socket, Timeout::Send, Some(HELLO))?;
-    rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
     set_socket_timeout(&socket, Timeout::Send, None)?;
     Ok(UnixStream::from(socket))
 }

@@ -14,6 +14,9 @@ use stockade_wire::errors::{Code, Failure};
 
 use super::message::{gone, message};
 
+/// The user that the kernel names where it noted none (`/proc/sys/kernel/overflowuid`).
+const NOBODY: u32 = 65_534;
+
 /// Has the kernel note who writes each piece.
 pub(super) fn noted(socket: impl AsFd) -> rustix::io::Result<()> {
     set_socket_passcred(socket, true)
@@ -27,7 +30,7 @@ pub(super) fn read(stream: impl AsFd, buffer: &mut [u8], flags: RecvFlags) -> io
     let received = recvmsg(&stream, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
     let own = rustix::process::geteuid();
     let is_own = control.drain().any(|it| match it {
-        RecvAncillaryMessage::ScmCredentials(writer) => writer.uid == own,
+        RecvAncillaryMessage::ScmCredentials(writer) => writer.uid == own && own.as_raw() != NOBODY,
         _ => false,
     });
     if is_noted && !is_own && received.bytes > 0 {

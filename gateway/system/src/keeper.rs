@@ -24,7 +24,7 @@ use crate::accounts::Account;
 use crate::elsewhere::Elsewhere;
 use crate::identity::Identity;
 use crate::listening::{self, Kind};
-use crate::message::{self, Received};
+use crate::message::{self, Received, Refused};
 use crate::{GATEWAY, KEEPER_SOCKET, LISTENER_USER, LOG_USER, RECORDER_SOCKET, handing};
 
 /// Most gateways at once.
@@ -221,7 +221,11 @@ impl Keeper {
                     }
                     return true;
                 }
-                Err(reason) => reason,
+                Err(Refused::Connection(reason)) => {
+                    say(reason);
+                    return true;
+                }
+                Err(Refused::Listener(reason)) => reason,
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
             Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),

@@ -128,44 +128,58 @@ pub(crate) fn receive(from: &OwnedFd) -> io::Result<Option<Received>> {
     }
 }
 
+/// Why a message is not followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Whoever made the connection can have it so: the listener is heard on.
+    Connection(&'static str),
+    /// Our listener says no such thing.
+    Listener(String),
+}
+
 impl Received {
     /// Returns who made the connection, as the kernel noted it in that moment.
     ///
     /// # Errors
     ///
     /// This is not a connection that somebody made to the socket at `path`, its ticket is not one, or the message says something else.
-    pub(crate) fn identity(&self, path: &Path) -> Result<Identity, String> {
-        self.is_to(path).map_err(|error| format!("no descriptor of a connection: {error}"))?;
-        let failed = |error: rustix::io::Errno| error.to_string();
+    pub(crate) fn identity(&self, path: &Path) -> Result<Identity, Refused> {
+        let of_listener = |error: io::Error| Refused::Listener(error.to_string());
+        let failed = |error: rustix::io::Errno| of_listener(error.into());
+        self.is_to(path).map_err(|error| {
+            Refused::Listener(format!("no descriptor of a connection: {error}"))
+        })?;
         let found = rustix::fs::fstat(&self.ticket).map_err(failed)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::Fifo {
-            return Err("no descriptor of a ticket".into());
+            return Err(Refused::Listener("no descriptor of a ticket".into()));
         }
-        let identity = Identity::of_peer(&self.connection).map_err(|it| it.to_string())?;
+        // Whoever connects somewhere has a peer with a name, which the kernel demands of all that listen; its credentials would be
+        // those of that other process, which perhaps repeats what it is sent. A client can give itself a name at any moment.
+        if !self.connection.peer_addr().map_err(of_listener)?.is_unnamed() {
+            return Err(Refused::Connection("the other end of a connection has a name"));
+        }
+        let identity = Identity::of_peer(&self.connection).map_err(of_listener)?;
         let peer = sockopt::socket_peercred(&self.connection).map_err(failed)?;
         let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
         let of = Message::Connection { uid: identity.uid, gid: identity.gid, pid };
         match of == self.said {
             true => Ok(identity),
-            false => Err(format!("uid {} made it, and {:?} is said", identity.uid, self.said)),
+            false => {
+                let told = format!("uid {} made it, and {:?} is said", identity.uid, self.said);
+                Err(Refused::Listener(told))
+            }
         }
     }
 
-    /// Says what is wrong with the connection: a stream that is not listening, named like our socket, with a peer without a name.
-    ///
-    /// Whoever connects somewhere has a peer with a name, which the kernel demands of all that listen; its credentials would be
-    /// those of that other process, which perhaps repeats what it is sent.
+    /// Says what is wrong with the connection: it is a stream that does not listen, with the name of our socket.
     fn is_to(&self, path: &Path) -> io::Result<()> {
-        let other = || io::Error::from(io::ErrorKind::InvalidInput);
         let connection = &self.connection;
         let is_stream = sockopt::socket_domain(connection)? == AddressFamily::UNIX
             && sockopt::socket_type(connection)? == SocketType::STREAM
             && !sockopt::socket_acceptconn(connection)?;
-        let is_ours = connection.local_addr()?.as_pathname() == Some(path)
-            && connection.peer_addr()?.is_unnamed();
-        match is_stream && is_ours {
+        match is_stream && connection.local_addr()?.as_pathname() == Some(path) {
             true => Ok(()),
-            false => Err(other()),
+            false => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 }

@@ -89,6 +89,20 @@ elif attack == "answer":
 elif attack == "pair":
     mine, _ = socket.socketpair()
     send(channel, *peer(mine), [mine.fileno(), ticket])
+elif attack == "named-pair":
+    # Both ends are the listener's own, with the name of the service.
+    mine, other = socket.socketpair()
+    os.chdir("/tmp")
+    other.bind("\0named-pair")
+    try:
+        mine.bind(PUBLIC)
+    except OSError:
+        pass  # the folder is root's
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.bind("\0a-client")
+    connection.connect(PUBLIC)
+    accepted = take()
+    send(channel, *peer(accepted), [accepted.fileno(), ticket])
 elif attack == "own":
     # A true connection of the listener's own user, who gets no gateway.
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -22,10 +22,11 @@ const WITH_A_CLIENT: [(&str, bool); 9] = [
 ];
 
 /// Attacks without one.
-const ALONE: [(&str, bool); 7] = [
+const ALONE: [(&str, bool); 8] = [
     ("pair", false),
     ("own", true),
     ("listening", false),
+    ("named-pair", true),
     ("file", false),
     ("folder", false),
     ("without", false),
@@ -160,6 +161,25 @@ fn a_listener_that_was_taken_over_makes_no_user_another_and_ends_nothing() {
         "/var/lib/stockade/log",
     ];
     done(machine.root(&verify).output());
+}
+
+#[test]
+fn a_client_that_names_its_end_harms_itself_alone() {
+    let Some(machine) = Machine::new() else { return };
+    if !has_python(&machine) {
+        return;
+    }
+    machine.install(POLICY);
+    done(Ok(machine.run("bob", "true")));
+    let service = ["system-listener", "system-keeper"].map(|role| machine.processes(role));
+    // Before it connects, and in the moment after.
+    let names = "import socket as s\nfor turn in range(200):\n  c=s.socket(s.AF_UNIX)\n  \
+        turn % 2 and c.bind('\\0of-ada-%d' % turn)\n  c.connect('/run/stockade/gateway.sock')\n  \
+        turn % 2 or c.bind('\\0of-ada-%d' % turn)\n  c.settimeout(20)\n  turn % 2 and c.recv(1)\n  c.close()";
+    done(machine.user("ada", &["python3", "-c", names]).output());
+    done(Ok(machine.run("bob", "true")));
+    done(Ok(machine.run("ada", "true")));
+    assert_eq!(service, ["system-listener", "system-keeper"].map(|role| machine.processes(role)));
 }
 
 #[test]

@@ -115,6 +115,7 @@ SystemCallFilter=~@clock @module @raw-io @reboot @swap @obsolete @cpu-emulation
 SystemCallErrorNumber=EPERM
 ";
 
+/// The listener has no user namespace: in one, it would see the users of all connections as nobody.
 const LISTENER: &str = "\
 [Unit]
 Description=stockade: takes the connections of all users
@@ -146,6 +147,7 @@ UMask=0027
 LimitNOFILE=65536
 ProtectSystem=strict
 ReadWritePaths=/var/log/stockade /var/lib/stockade/log
+PrivateUsers=yes
 ";
 
 /// The rest of the units of listener and recorder.
@@ -162,7 +164,6 @@ ProtectHome=yes
 PrivateTmp=yes
 PrivateDevices=yes
 PrivateNetwork=yes
-PrivateUsers=yes
 PrivateIPC=yes
 ProtectProc=invisible
 ProcSubset=all
@@ -184,7 +185,7 @@ SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources @mount @debug @cpu-emulation @obsolete
 # Both confine themselves; no group of systemd 252 has these calls.
-SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self
+SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp
 IPAddressDeny=any
 DevicePolicy=closed
 ";

@@ -44,7 +44,9 @@ fn a_message_comes_as_it_was_sent_and_the_kernel_says_of_whom_it_is() {
     // Whoever says something else than the kernel is not believed.
     send(&listeners, own(me() + 1), &stream, &ticket).unwrap();
     let received = receive(&keepers).unwrap().unwrap();
-    assert!(received.identity(&path).unwrap_err().contains("is said"));
+    assert!(
+        matches!(received.identity(&path), Err(Refused::Listener(told)) if told.contains("is said"))
+    );
     assert_eq!(receive(&keepers).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     drop(listeners);
     assert!(receive(&keepers).unwrap().is_none());
@@ -105,10 +107,31 @@ fn a_descriptor_of_another_kind_is_no_connection() {
     for (what, end) in ends {
         let ticket = ticket.try_clone().unwrap();
         let received = Received { said: own(me()), connection: UnixStream::from(end), ticket };
-        let told = received.identity(&path).unwrap_err();
+        let Err(Refused::Listener(told)) = received.identity(&path) else { panic!("{what}") };
         assert!(told.contains("no descriptor of a connection"), "{what}: {told}");
     }
     let ticket = std::fs::File::open(&named).unwrap().into();
     let received = Received { said: own(me()), connection: accepted, ticket };
-    assert_eq!(received.identity(&path).unwrap_err(), "no descriptor of a ticket");
+    let told = Refused::Listener("no descriptor of a ticket".into());
+    assert_eq!(received.identity(&path).unwrap_err(), told);
+}
+
+/// A client can name its end when it likes, so that only its own connection may suffer; and the end of a client, which the
+/// listener might have bound to our name, has a peer with one.
+#[test]
+fn a_connection_whose_peer_has_a_name_is_refused_and_the_listener_is_not() {
+    let folder = Folder::new();
+    let path = folder.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let (_rest, ticket) = rustix::pipe::pipe().unwrap();
+    let kind = SocketType::STREAM;
+    let client =
+        rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::connect(&client, &rustix::net::SocketAddrUnix::new(&path).unwrap()).unwrap();
+    let (connection, _) = listener.accept().unwrap();
+    let received = Received { said: own(me()), connection, ticket };
+    assert!(received.identity(&path).is_ok());
+    let name = rustix::net::SocketAddrUnix::new(folder.path().join("n")).unwrap();
+    rustix::net::bind(&client, &name).unwrap();
+    assert!(matches!(received.identity(&path), Err(Refused::Connection(_))));
 }
