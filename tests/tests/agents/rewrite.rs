@@ -154,7 +154,13 @@ fn a_rewritten_command_names_the_session_of_its_frame() {
             "fe8b54f2-0ad0-4665-9e00-d12dff9003b2",
             "'--merge-output' ",
         ),
-        ("copilot", "hook_copilot", "preToolUse", "996840ca-52cd-4a74-87f7-b1555de3ec13", ""),
+        (
+            "copilot",
+            "hook_copilot",
+            "preToolUse",
+            "996840ca-52cd-4a74-87f7-b1555de3ec13",
+            "'--merge-output' ",
+        ),
         (
             "opencode",
             "hook_opencode",
@@ -162,7 +168,7 @@ fn a_rewritten_command_names_the_session_of_its_frame() {
             "ses_dfff51730ffeYYf992W0AYtdrJ",
             "'--merge-output' ",
         ),
-        ("cursor", "hook_cursor", "preToolUse", "9f0c", ""),
+        ("cursor", "hook_cursor", "preToolUse", "9f0c", "'--merge-output' "),
     ] {
         let recorded = frame(&place, file, event, "pwd");
         let line =
