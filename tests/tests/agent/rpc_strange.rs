@@ -14,7 +14,7 @@ use super::{say, script};
 #[test]
 fn a_slow_client_is_dropped_and_comes_back() {
     let place = Place::new("ag-rpc-slow");
-    let long = "x".repeat(5 << 20);
+    let long = "x".repeat(3 << 20);
     let model = script(Form::Anthropic, &[&[say(&long)], &[say("short")]]);
     let serving = serve(&place, &model, &[]);
     let [mut quick, mut slow] = [(); 2].map(|()| Client::connect(&serving.1));
