@@ -4,6 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+/// Levels of effort.
+pub(crate) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+/// Ways to show thinking.
+pub(crate) const DISPLAYS: [&str; 3] = ["summarized", "omitted", "highlights"];
+
 /// Options of a session.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Flags {
@@ -41,7 +46,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TOKENS", hide = true)]
     pub(crate) task_budget: Option<u64>,
     /// Effort of thinking: low, medium, high, xhigh or max
-    #[arg(long, value_name = "LEVEL", value_parser = ["low", "medium", "high", "xhigh", "max"])]
+    #[arg(long, value_name = "LEVEL", value_parser = EFFORTS)]
     pub(crate) effort: Option<String>,
     /// Thinking: adaptive, enabled or disabled
     #[arg(long, value_name = "HOW", value_parser = ["adaptive", "enabled", "disabled"])]
@@ -49,8 +54,8 @@ pub(crate) struct Flags {
     /// Most tokens for thinking
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_thinking_tokens: Option<u64>,
-    /// How thinking is shown
-    #[arg(long, value_name = "HOW", hide = true)]
+    /// How thinking is shown: summarized, omitted or highlights
+    #[arg(long, value_name = "HOW", value_parser = DISPLAYS)]
     pub(crate) thinking_display: Option<String>,
     /// Features of the provider to turn on (comma-separated)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

@@ -125,7 +125,7 @@ impl Hosted {
     /// Sends a message of the user.
     pub(crate) fn prompt(&self, content: &Value) {
         self.send(json!({ "type": "user", "message": { "role": "user", "content": content },
-            "parent_tool_use_id": null, "session_id": "default", "client_composed": true }));
+            "parent_tool_use_id": null, "session_id": "default" }));
     }
 
     /// Ends the session when its work is done, and waits for that.

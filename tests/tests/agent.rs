@@ -30,6 +30,8 @@ mod host;
 mod leftovers;
 #[path = "agent/proxy.rs"]
 mod proxy;
+#[path = "agent/requests.rs"]
+mod requests;
 #[path = "agent/resume.rs"]
 mod resume;
 #[path = "agent/rewind.rs"]

@@ -1,6 +1,9 @@
 //! The official Agent SDK packages, unmodified, on `stockade-agent`. They are installed from their registries; where those
 //! are not reached, the tests say so.
 
+#[path = "agent_sdk/table.rs"]
+mod table;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;

@@ -144,6 +144,20 @@ impl Session {
         before
     }
 
+    /// Adds rules of the kind `deny` or `ask` for the rest of the session. Other kinds would allow more, and are left out.
+    pub fn restrict(&self, kind: &str, rules: Vec<String>) {
+        if !matches!(kind, "deny" | "ask") {
+            return;
+        }
+        let mut state = self.state();
+        let kept = state.rules.entry(kind.to_owned()).or_default();
+        for rule in rules {
+            if !kept.contains(&rule) {
+                kept.push(rule);
+            }
+        }
+    }
+
     /// Makes a change of permissions, in the form of the SDK. What is to be written into settings files holds for this
     /// session alone: the agent has no right to write them. Returns a mode that it sets.
     pub(crate) fn update(&self, change: &Value) -> Result<Option<String>, String> {

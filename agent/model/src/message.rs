@@ -18,6 +18,8 @@ pub struct Request {
     pub max_output_tokens: u64,
     /// Most tokens for thinking; `None` turns thinking off. Providers that know levels alone get the nearest one.
     pub thinking_tokens: Option<u64>,
+    /// How thinking comes back, in the words of Anthropic's interface (`summarized`, `omitted`); other wire forms have none.
+    pub thinking_display: Option<String>,
 }
 
 /// A tool as the model sees it.

@@ -24,6 +24,7 @@ fn request() -> Request {
         messages: vec![Message::user("go")],
         max_output_tokens: 100,
         thinking_tokens: None,
+        thinking_display: None,
     }
 }
 
@@ -155,35 +156,47 @@ fn the_last_failure_is_the_error() {
 
 #[test]
 fn errors_that_stay_are_not_tried_again() {
-    for (status, message, expected) in [
+    let replies = [
         (401, "invalid x-api-key", Refusal::Key),
+        (403, "this key may not use the model", Refusal::Key),
         (404, "model: none", Refusal::NotFound),
         (400, "prompt is too long: 9 tokens > 8 maximum", Refusal::TooLong),
+        (400, "This model's maximum context length is 8 tokens.", Refusal::TooLong),
         (400, "Your credit balance is too low", Refusal::Credit),
-    ] {
-        let server = Server::start([Reply::error(status, message)]).expect("a server");
-        let (answer, events) = ask(endpoint(Provider::Anthropic, &server));
-        match answer {
-            Err(Error::Refused { refusal, status: told, message: said, request }) => {
-                assert_eq!((refusal, told, said.as_str()), (expected, status, message));
-                assert_eq!(
-                    server.received()[0].header("x-client-request-id"),
-                    Some(request.as_str())
-                );
+    ];
+    for (provider, _, _) in ALL {
+        for (status, message, expected) in replies {
+            let server = Server::start([Reply::error(status, message)]).expect("a server");
+            let (answer, events) = ask(endpoint(provider, &server));
+            match answer {
+                Err(Error::Refused { refusal, status: told, message: said, request }) => {
+                    assert_eq!((refusal, told, said.as_str()), (expected, status, message));
+                    assert_eq!(
+                        server.received()[0].header("x-client-request-id"),
+                        Some(request.as_str())
+                    );
+                }
+                other => panic!("{other:?}"),
             }
-            other => panic!("{other:?}"),
+            assert_eq!((server.received().len(), events), (1, Vec::new()), "{provider:?}");
         }
-        assert_eq!((server.received().len(), events), (1, Vec::new()));
     }
 }
 
 #[test]
 fn a_wait_beyond_patience_is_an_error() {
-    let server = Server::start([Reply::error(429, "later").with_header("retry-after", "86400")]);
-    let server = server.expect("a server");
-    match ask(endpoint(Provider::OpenAi, &server)).0 {
-        Err(Error::Wait { wait, status: 429, .. }) => assert_eq!(wait, Duration::from_secs(86400)),
-        other => panic!("{other:?}"),
+    for (provider, _, _) in ALL {
+        for told in [429, 529] {
+            let reply = Reply::error(told, "later").with_header("retry-after", "86400");
+            let server = Server::start([reply]).expect("a server");
+            match ask(endpoint(provider, &server)).0 {
+                Err(Error::Wait { wait, status, .. }) => {
+                    assert_eq!((wait, status), (Duration::from_secs(86400), told));
+                }
+                other => panic!("{provider:?}: {other:?}"),
+            }
+            assert_eq!(server.received().len(), 1, "{provider:?}");
+        }
     }
 }
 
@@ -235,14 +248,33 @@ fn a_stream_that_breaks_after_a_complete_call_is_not_asked_for_again() {
 
 #[test]
 fn a_silent_stream_is_broken() {
-    let whole = Reply::answer(Form::Anthropic, &[text("hello")]);
-    let server = Server::start([whole.clone().cut(3, Step::Hang), whole]).expect("a server");
-    let mut endpoint = endpoint(Provider::Anthropic, &server);
-    endpoint.silence = Duration::from_millis(300);
-    let (answer, events) = ask(endpoint);
-    assert_eq!(answer.expect("an answer").message.blocks, [Block::Text("hello".to_owned())]);
-    assert_eq!(retries(&events).len(), 1);
-    assert!(retries(&events)[0].2.contains("no data for"), "{events:?}");
+    for (provider, form, _) in ALL {
+        let whole = Reply::answer(form, &[text("hello")]);
+        let last = whole.steps.len().saturating_sub(2).min(3);
+        let server =
+            Server::start([whole.clone().cut(last, Step::Hang), whole]).expect("a server");
+        let mut endpoint = endpoint(provider, &server);
+        endpoint.silence = Duration::from_millis(300);
+        let (answer, events) = ask(endpoint);
+        assert_eq!(answer.expect("an answer").message.blocks, [Block::Text("hello".to_owned())]);
+        assert_eq!(retries(&events).len(), 1, "{provider:?}");
+        assert!(retries(&events)[0].2.contains("no data for"), "{events:?}");
+    }
+}
+
+#[test]
+fn a_stream_that_says_everything_twice_gives_one_answer() {
+    for (provider, form, _) in ALL {
+        let mut reply = Reply::answer(form, &[call("c1", "{\"a\":1}")]);
+        let again = reply.steps.clone();
+        reply.steps.extend(again);
+        let server = Server::start([reply]).expect("a server");
+        let (answer, events) = ask(endpoint(provider, &server));
+        let input = Ok(json!({"a": 1}));
+        let once = Block::Call { id: "c1".to_owned(), name: "Bash".to_owned(), input };
+        assert_eq!(answer.expect("an answer").message.blocks, [once], "{provider:?}");
+        assert_eq!(retries(&events), [], "{provider:?}");
+    }
 }
 
 #[test]

@@ -35,6 +35,7 @@ async fn ask(socket: PathBuf) -> Result<String, Error> {
         messages: vec![Message::user("hello")],
         max_output_tokens: 100,
         thinking_tokens: None,
+        thinking_display: None,
     };
     let answer = client.ask(&request, &mut |_| {}).await?;
     let texts = answer.message.blocks.iter().filter_map(|block| match block {

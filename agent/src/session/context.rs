@@ -1,5 +1,6 @@
 //! `/context`: what fills the context window, by kind.
 
+use serde_json::{Value, json};
 use stockade_model::{Block, Message};
 use stockade_turn::Hands as _;
 
@@ -41,8 +42,8 @@ pub(super) fn is_command(blocks: &[Block]) -> bool {
 }
 
 impl Conversation {
-    /// Returns what fills the window, in lines for a person.
-    pub(super) fn context(&self) -> String {
+    /// Returns what fills the window, by kind.
+    fn parts(&self) -> Parts {
         let tools = self.door.tools().iter().map(|tool| {
             let schema = tool.input.to_string();
             compact::tokens(&tool.name)
@@ -61,10 +62,47 @@ impl Conversation {
             memory: if is_first && self.messages.is_empty() { 0 } else { memory },
             messages: messages.saturating_sub(of_messages),
         };
-        let counted = self.room.tokens;
-        let from = self.room.limit(self.asks.window);
-        shown(&parts.counted(counted), (self.asks.window, from), counted > 0)
+        parts.counted(self.room.tokens)
     }
+
+    /// Returns what fills the window, in lines for a person.
+    pub(super) fn context(&self) -> String {
+        let from = self.room.limit(self.asks.window);
+        shown(&self.parts(), (self.asks.window, from), self.room.tokens > 0)
+    }
+
+    /// Returns what fills the window, in the form of the protocol.
+    pub(crate) fn filled(&self) -> Value {
+        let parts = self.parts();
+        let rows = [
+            ("system_prompt", "System prompt", parts.system),
+            ("system_tools", "Tools", parts.tools),
+            ("memory_files", "Memory files", parts.memory),
+            ("messages", "Messages", parts.messages),
+        ];
+        let from = self.room.limit(self.asks.window);
+        filled(&rows, (&self.asks.model, self.asks.window), from)
+    }
+}
+
+/// Returns the answer to `get_context_usage`.
+pub(crate) fn filled(
+    rows: &[(&str, &str, u64)],
+    (model, window): (&str, u64),
+    from: Option<u64>,
+) -> Value {
+    let used: u64 = rows.iter().map(|row| row.2).sum();
+    let free = ("free_space", "Free space", window.saturating_sub(used));
+    let row = |(id, name, tokens): &(&str, &str, u64), kind: &str| {
+        json!({ "id": id, "name": name, "tokens": tokens, "color": "inactive", "kind": kind })
+    };
+    let rows = rows.iter().map(|it| row(it, "used")).chain([row(&free, "free")]);
+    json!({
+        "categories": rows.collect::<Vec<_>>(), "totalTokens": used, "maxTokens": window, "rawMaxTokens": window,
+        "percentage": used.saturating_mul(100) / window.max(1), "model": model, "gridRows": [], "memoryFiles": [],
+        "mcpTools": [], "agents": [], "autoCompactThreshold": from, "isAutoCompactEnabled": from.is_some(),
+        "apiUsage": null,
+    })
 }
 
 fn of_message(message: &Message) -> u64 {

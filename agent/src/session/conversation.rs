@@ -1,5 +1,6 @@
 //! A running session: turns, one after the other.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,6 +50,12 @@ pub(crate) struct Conversation {
     pub(super) opening: Vec<Block>,
     /// Identity that a host gave the next message of the user.
     pub(crate) uuid: Option<String>,
+    /// The next message is words alone, whatever it looks like.
+    pub(crate) is_verbatim: bool,
+    /// Servers that the host took away.
+    pub(crate) removed: BTreeSet<String>,
+    /// The effort of the options.
+    effort: Option<String>,
     /// Plugins by name and directory.
     pub(super) plugins: Vec<(String, PathBuf)>,
 }
@@ -63,6 +70,7 @@ impl Conversation {
     ) -> Conversation {
         let started = Some(source);
         let (ledger, door) = (Ledger::default(), Arc::new(door));
+        let effort = flags.effort.clone();
         Conversation {
             flags,
             asks,
@@ -82,6 +90,9 @@ impl Conversation {
             instructions,
             opening: Vec::new(),
             uuid: None,
+            is_verbatim: false,
+            removed: BTreeSet::new(),
+            effort,
             plugins: Vec::new(),
         }
     }
@@ -97,9 +108,20 @@ impl Conversation {
         self.flags.max_thinking_tokens = tokens;
     }
 
+    /// Changes how thinking comes back, from the next request on.
+    pub(crate) fn show_thinking(&mut self, display: Option<String>) {
+        self.flags.thinking_display = display;
+    }
+
+    /// Changes the effort from the next request on; none is that of the options.
+    pub(crate) fn wish(&mut self, effort: Option<&str>) {
+        self.flags.effort = effort.map(str::to_owned).or_else(|| self.effort.clone());
+    }
+
     /// Returns the state of the servers, in the form of the protocol.
     pub(crate) fn servers(&self) -> Value {
-        let connected = self.servers.iter().map(|name| {
+        let there = self.servers.iter().filter(|name| !self.removed.contains(*name));
+        let connected = there.map(|name| {
             let status = if self.door.is_off(name) { "disabled" } else { "connected" };
             json!({ "name": name, "status": status })
         });
@@ -132,7 +154,8 @@ impl Conversation {
         self.door.begin_turn();
         emit(self.init());
         let mut blocks = message.unwrap_or_default();
-        if let Some(end) = self.commanded(&blocks, interrupt, emit).await {
+        let is_command = !std::mem::take(&mut self.is_verbatim);
+        if is_command && let Some(end) = self.commanded(&blocks, interrupt, emit).await {
             return self.told((&end, 0), (begun, Usage::default(), 0), emit);
         }
         let text = text_of(&blocks);
@@ -251,6 +274,7 @@ impl Conversation {
             messages: Vec::new(),
             max_output_tokens,
             thinking_tokens,
+            thinking_display: self.flags.thinking_display.clone(),
         }
     }
 

@@ -145,6 +145,7 @@ impl Conversation {
             messages: vec![question],
             max_output_tokens: limit.min(SUMMARY),
             thinking_tokens: None,
+            thinking_display: None,
         };
         let mut ignored = |_| {};
         let answer = tokio::select! {

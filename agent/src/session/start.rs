@@ -191,6 +191,11 @@ impl Plan {
         })
     }
 
+    /// Settings of options.
+    pub(crate) fn settings(&self) -> &Value {
+        &self.begun.settings
+    }
+
     /// Begins the session.
     pub(crate) async fn begin(mut self, host: Arc<dyn Host>) -> anyhow::Result<Conversation> {
         if let Some(hindrance) = self.begun.hindrance.take() {

@@ -1,20 +1,24 @@
 //! Requests and messages of the host, in the order in which they come; turns one after the other.
 
-use std::collections::VecDeque;
+mod requests;
+mod servers;
+mod spent;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use stockade_door::Door;
 use stockade_model::Block;
-use stockade_sdk::{Frames, Hooks, Incoming, from_wire, incoming, response};
-use stockade_turn::{Hands as _, Interrupt, Interrupter, interrupt};
+use stockade_sdk::{Frames, Incoming, from_wire, incoming, response};
+use stockade_turn::{Interrupt, Interrupter, interrupt};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use self::spent::Spent;
 use super::host::Program;
-use crate::agents::given;
 use crate::flags::{Flags, is_uuid};
 use crate::print::line;
 use crate::session::{Conversation, Plan, Wish};
@@ -28,6 +32,8 @@ struct Waiting {
     blocks: Vec<Block>,
     /// Identity that the host gave the message.
     uuid: Option<String>,
+    /// The host composed it: no text of it is a command.
+    is_verbatim: bool,
     /// Instead of a message: a request to restore files.
     rewind: Option<Restore>,
 }
@@ -53,6 +59,15 @@ struct Served {
     model: Option<String>,
     /// Tokens for thinking that the host wants.
     thinking: Option<Option<u64>>,
+    /// How the host wants thinking shown.
+    display: Option<Option<String>>,
+    /// The effort that the host wants; none is that of the options.
+    effort: Option<String>,
+    /// Settings of options.
+    given: Value,
+    /// What fills the context window.
+    filled: Value,
+    spent: Spent,
     /// The model that was asked last.
     asked: String,
     failed: bool,
@@ -60,6 +75,8 @@ struct Served {
     /// Door of the session, available also while a turn runs.
     door: Option<Arc<Door>>,
     servers: Value,
+    /// Servers that the host took away.
+    removed: BTreeSet<String>,
 }
 
 /// Input that a session takes while it works: lines of the host, and signals.
@@ -88,6 +105,7 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
     let host = Arc::new(Program::new((outgoing, woken), frames, (answers, shows_hooks)));
     let inbox = read();
     let state = Arc::clone(&plan.session);
+    let given = plan.settings().clone();
     let mut served = Served {
         host: Arc::clone(&host),
         plan: Some(plan),
@@ -95,11 +113,17 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
         queue: VecDeque::new(),
         model: None,
         thinking: None,
+        display: None,
+        effort: None,
+        given,
+        filled: Value::Null,
+        spent: Spent::default(),
         asked: String::new(),
         failed: false,
         state,
         door: None,
         servers: json!([]),
+        removed: BTreeSet::new(),
     };
     let terminate = signal(SignalKind::terminate())?;
     let ctrl_c = signal(SignalKind::interrupt())?;
@@ -166,6 +190,11 @@ impl Served {
         if let Some(tokens) = self.thinking.take() {
             session.think(tokens);
         }
+        if let Some(display) = self.display.take() {
+            session.show_thinking(display);
+        }
+        session.wish(self.effort.as_deref());
+        session.removed.clone_from(&self.removed);
         session.model().clone_into(&mut self.asked);
         match message {
             Some(Waiting { rewind: Some(Restore { id, uuid, dry: true }), .. }) => {
@@ -182,12 +211,13 @@ impl Served {
                 });
                 self.host.send(response(&id, answer));
             }
-            Some(Waiting { blocks, uuid, .. }) => {
-                session.uuid = uuid;
+            Some(Waiting { blocks, uuid, is_verbatim, .. }) => {
+                (session.uuid, session.is_verbatim) = (uuid, is_verbatim);
                 self.turn((&mut session, Some(blocks)), (&stop, &given), ears).await;
             }
             None => self.turn((&mut session, None), (&stop, &given), ears).await,
         }
+        self.filled = session.filled();
         self.session = Some(session);
         if self.queue.is_empty() {
             self.host.state("idle");
@@ -226,8 +256,12 @@ impl Served {
         ears: &mut Ears,
     ) {
         let sender = Arc::clone(&self.host);
-        let mut emit = move |frame: Value| sender.send(frame);
-        let mut running = std::pin::pin!(session.turn(message, given, &mut emit));
+        let mut spent = self.spent.clone();
+        let mut emit = |frame: Value| {
+            spent.take(&frame);
+            sender.send(frame);
+        };
+        let mut running = Box::pin(session.turn(message, given, &mut emit));
         let ended = loop {
             tokio::select! {
                 ended = &mut running => break ended,
@@ -241,7 +275,8 @@ impl Served {
                 _ = ears.ctrl_c.recv() => stop.interrupt(),
             }
         };
-        self.failed = ended.is_error;
+        drop(running);
+        (self.spent, self.failed) = (spent, ended.is_error);
     }
 
     /// Waits until something is to be done. Says whether the session goes on.
@@ -296,7 +331,8 @@ impl Served {
                     .unwrap_or_default();
                 let uuid = frame.get("uuid").and_then(Value::as_str).filter(|it| is_uuid(it));
                 let (blocks, uuid) = (from_wire(&content), uuid.map(str::to_owned));
-                self.queue.push_back(Waiting { blocks, uuid, rewind: None });
+                let is_verbatim = frame.get("client_composed") == Some(&Value::Bool(true));
+                self.queue.push_back(Waiting { blocks, uuid, is_verbatim, rewind: None });
             }
             Incoming::Request(id, subtype, request) if subtype == "rewind_files" => {
                 let message = request.get("user_message_id").and_then(Value::as_str);
@@ -316,159 +352,5 @@ impl Served {
                 eprintln!("stockade: a line of the host was left out: {what}")
             }
         }
-    }
-
-    fn request(
-        &mut self,
-        subtype: &str,
-        request: &Value,
-        running: Option<&Interrupter>,
-    ) -> Result<Value, String> {
-        let text = |key: &str| request.get(key).and_then(Value::as_str);
-        match subtype {
-            "initialize" => self.initialize(request),
-            "interrupt" => {
-                running.into_iter().for_each(Interrupter::interrupt);
-                Ok(json!({ "still_queued": [] }))
-            }
-            "set_permission_mode" => {
-                let mode = text("mode").unwrap_or_default();
-                self.state.set_mode(mode)?;
-                stockade_door::Host::note(
-                    self.host.as_ref(),
-                    stockade_door::Note::Mode(mode.to_owned()),
-                );
-                Ok(json!({ "mode": mode }))
-            }
-            "set_model" => {
-                let model = text("model").unwrap_or("default").to_owned();
-                self.model = Some(model.clone());
-                Ok(json!({ "model": model }))
-            }
-            "mcp_status" => Ok(json!({ "mcpServers": self.servers() })),
-            "mcp_toggle" | "mcp_reconnect" => {
-                let name = text("serverName").unwrap_or_default();
-                let wanted = request.get("enabled").and_then(Value::as_bool);
-                match (subtype, wanted) {
-                    ("mcp_reconnect", _) => self.server(name, None),
-                    (_, Some(on)) => self.server(name, Some(on)),
-                    (_, None) => Err("`enabled` is missing".into()),
-                }
-            }
-            "set_max_thinking_tokens" => {
-                let tokens = request.get("max_thinking_tokens").unwrap_or(&Value::Null);
-                if !tokens.is_null() && !tokens.is_u64() {
-                    return Err("`max_thinking_tokens` is not a number".into());
-                }
-                self.thinking = Some(tokens.as_u64());
-                Ok(json!({}))
-            }
-            "cancel_async_message" => {
-                let (wanted, before) = (text("message_uuid"), self.queue.len());
-                self.queue.retain(|it| it.uuid.is_none() || it.uuid.as_deref() != wanted);
-                Ok(json!({ "cancelled": self.queue.len() < before }))
-            }
-            "get_binary_version" => Ok(json!({ "version": stockade_sdk::LEVEL })),
-            "get_context_usage" => Ok(self.context()),
-            "stop_task" => {
-                let door = self.door.as_ref().ok_or("no task is running")?;
-                door.stop_task(text("task_id").unwrap_or_default())?;
-                Ok(json!({}))
-            }
-            other => Err(format!("the request `{}` is not supported", other.escape_debug())),
-        }
-    }
-
-    /// Returns the state of the servers; none is connected before the first message.
-    fn servers(&self) -> Value {
-        let Some(door) = &self.door else {
-            let plan = self.plan.iter().flat_map(|plan| &plan.servers);
-            return plan.map(|name| json!({ "name": name, "status": "pending" })).collect();
-        };
-        let mut servers = self.servers.clone();
-        for server in servers.as_array_mut().into_iter().flatten() {
-            let is_off =
-                server.get("name").and_then(Value::as_str).is_some_and(|it| door.is_off(it));
-            if let Some(status) = server.get_mut("status").filter(|it| *it != "failed") {
-                *status = json!(if is_off { "disabled" } else { "connected" });
-            }
-        }
-        servers
-    }
-
-    /// Switches a server on or off, or says whether it is connected: the tools of a session never change, so that one that
-    /// failed stays so.
-    fn server(&self, name: &str, on: Option<bool>) -> Result<Value, String> {
-        let servers = self.servers();
-        let named = |it: &&Value| it.get("name").and_then(Value::as_str) == Some(name);
-        let found = servers.as_array().into_iter().flatten().find(named);
-        let shown = name.escape_debug();
-        let found = found.ok_or_else(|| format!("there is no server `{shown}`"))?;
-        let door = self.door.as_ref().ok_or("no server is connected before the first message")?;
-        if found.get("status") == Some(&json!("failed")) {
-            return Err(format!(
-                "the server `{shown}` failed at the start; its tools would be new"
-            ));
-        }
-        on.into_iter().for_each(|on| door.switch(name, on));
-        Ok(json!({}))
-    }
-
-    /// Returns what fills the context window, as far as it is known without the provider: four bytes are a token.
-    fn context(&self) -> Value {
-        let Some(door) = &self.door else {
-            return json!({ "categories": [], "totalTokens": 0, "maxTokens": 0, "percentage": 0 });
-        };
-        let tools: usize =
-            door.tools().iter().map(|it| it.description.len() + it.input.to_string().len()).sum();
-        let (window, _) = crate::models::windows(&self.asked);
-        let tokens = u64::try_from(tools / 4).unwrap_or_default();
-        json!({ "categories": [{ "name": "Tools", "tokens": tokens }], "totalTokens": tokens, "maxTokens": window,
-            "percentage": tokens * 100 / window.max(1), "model": self.asked })
-    }
-
-    fn initialize(&mut self, request: &Value) -> Result<Value, String> {
-        // Members that would tighten the session must not be passed over.
-        let unheard = ["settings", "managedSettings", "disallowedTools", "toolAliases"];
-        if let Some(key) =
-            unheard.iter().find(|key| request.get(**key).is_some_and(|it| !it.is_null()))
-        {
-            return Err(format!("`{key}` in `initialize` is not supported; pass it as an option"));
-        }
-        self.host.set_hooks(Hooks::read(request.get("hooks").unwrap_or(&Value::Null))?);
-        let text = |key: &str| match request.get(key) {
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(Value::Array(parts)) => {
-                Some(parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n"))
-            }
-            _ => None,
-        };
-        let mut mode = "default".to_owned();
-        if let Some(plan) = &mut self.plan {
-            plan.given.system = text("systemPrompt");
-            plan.given.append = text("appendSystemPrompt");
-            plan.given.agents = given(request.get("agents").unwrap_or(&Value::Null))?;
-            plan.given.exclude_dynamic =
-                request.get("excludeDynamicSections").and_then(Value::as_bool).unwrap_or_default();
-            if let Some(schema) = request.get("jsonSchema").filter(|it| it.is_object()) {
-                plan.schema = Some(schema.clone());
-            }
-            let servers =
-                request.get("sdkMcpServers").and_then(Value::as_array).into_iter().flatten();
-            for name in servers.filter_map(Value::as_str).map(str::to_owned) {
-                if !plan.servers.contains(&name) {
-                    plan.servers.push(name);
-                }
-            }
-            mode = plan.session.mode();
-        }
-        let model = json!({ "value": "default", "displayName": "Default", "description": "The model of the settings" });
-        Ok(json!({
-            "commands": [], "agents": [], "output_style": "default", "available_output_styles": ["default"],
-            "models": [model], "account": { "tokenSource": "none", "apiProvider": "firstParty" },
-            "pid": std::process::id(), "claude_code_version": stockade_sdk::LEVEL,
-            "stockade_version": env!("CARGO_PKG_VERSION"), "current_permission_mode": mode,
-            "hook_on_failure_supported": true, "session_state": "idle", "capabilities": [],
-        }))
     }
 }

@@ -109,6 +109,7 @@ async fn run(script: Vec<Reply>, hands: &Fake, limits: Limits, interrupt: &Inter
         messages: Vec::new(),
         max_output_tokens: 100,
         thinking_tokens: None,
+        thinking_display: None,
     };
     let turn = Turn { client: &client, request, fallback: Some("second".into()), limits, prices };
     let (mut messages, mut steps) = (vec![Message::user("go")], Vec::new());

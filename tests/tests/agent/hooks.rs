@@ -475,3 +475,58 @@ fn text_of(output: &std::process::Output) -> String {
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
 }
+
+#[test]
+fn hooks_hear_of_calls_their_ends_refusals_and_changed_settings() {
+    let place = Place::new("ag-hook-calls");
+    let events = [
+        "PreToolUse",
+        "PermissionRequest",
+        "PermissionDenied",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "ConfigChange",
+    ];
+    record(&place, &events);
+    let settings = place.root.join("home/.config/stockade/settings.json");
+    let before = std::fs::read_to_string(&settings).expect("settings");
+    let bash = |id: &str, line: &str| call(id, "Bash", json!({ "command": line }));
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[bash("a", "true")],
+            &[bash("b", "false")],
+            &[say("one")],
+            &[bash("c", "date")],
+            &[say("two")],
+        ],
+    );
+    let mut host = Host::start(&place, &server, &["--permission-mode", "auto"]);
+    host.request(json!({ "subtype": "initialize", "hooks": null }));
+    host.user("go");
+    assert_eq!(host.until("result")["result"], "one");
+    let tools = ["PreToolUse", "PostToolUse", "PreToolUse", "PostToolUseFailure"];
+    assert_eq!(names(&place), tools);
+    let deny = r#"{"permissions":{"deny":["Bash(date:*)"]},"#;
+    std::fs::write(&settings, before.replacen('{', deny, 1)).expect("settings");
+    host.user("go on");
+    assert_eq!(host.until("result")["result"], "two");
+    let (told, is_error) = result(&server, "c");
+    assert!(is_error, "{told}");
+    let heard = heard(&place);
+    let changed = of(&heard, "ConfigChange");
+    assert!(
+        changed["file_path"].as_str().is_some_and(|it| it.ends_with("stockade/settings.json")),
+        "{changed}"
+    );
+    let denied = of(&heard, "PermissionDenied");
+    assert_eq!(
+        (&denied["tool_name"], &denied["tool_use_id"], &denied["tool_input"]["command"]),
+        (&json!("Bash"), &json!("c"), &json!("date"))
+    );
+    assert!(denied["reason"].as_str().is_some_and(|it| !it.is_empty()), "{denied}");
+    let failed = of(&heard, "PostToolUseFailure");
+    assert_eq!((&failed["tool_use_id"], &failed["is_interrupt"]), (&json!("b"), &json!(false)));
+    assert!(failed.get("error").is_some() && failed.get("duration_ms").is_some(), "{failed}");
+    assert_eq!(host.end(), Some(0));
+}

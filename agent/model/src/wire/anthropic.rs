@@ -45,7 +45,12 @@ pub(super) fn body(request: &Request) -> Value {
             }
         }
         if let Some(tokens) = request.thinking_tokens {
-            let thinking = json!({"type": "enabled", "budget_tokens": tokens});
+            let mut thinking = json!({"type": "enabled", "budget_tokens": tokens});
+            if let (Some(display), Some(thinking)) =
+                (&request.thinking_display, thinking.as_object_mut())
+            {
+                thinking.insert("display".to_owned(), json!(display));
+            }
             fields.insert("thinking".to_owned(), thinking);
         }
     }

@@ -49,6 +49,7 @@ fn conversation() -> Request {
         ],
         max_output_tokens: 100,
         thinking_tokens: Some(5_000),
+        thinking_display: None,
     }
 }
 
