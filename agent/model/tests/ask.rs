@@ -251,8 +251,7 @@ fn a_silent_stream_is_broken() {
     for (provider, form, _) in ALL {
         let whole = Reply::answer(form, &[text("hello")]);
         let last = whole.steps.len().saturating_sub(2).min(3);
-        let server =
-            Server::start([whole.clone().cut(last, Step::Hang), whole]).expect("a server");
+        let server = Server::start([whole.clone().cut(last, Step::Hang), whole]).expect("a server");
         let mut endpoint = endpoint(provider, &server);
         endpoint.silence = Duration::from_millis(300);
         let (answer, events) = ask(endpoint);

@@ -93,9 +93,7 @@ pub(crate) fn filled(
 ) -> Value {
     let used: u64 = rows.iter().map(|row| row.2).sum();
     let free = ("free_space", "Free space", window.saturating_sub(used));
-    let row = |(id, name, tokens): &(&str, &str, u64), kind: &str| {
-        json!({ "id": id, "name": name, "tokens": tokens, "color": "inactive", "kind": kind })
-    };
+    let row = |(id, name, tokens): &(&str, &str, u64), kind: &str| json!({ "id": id, "name": name, "tokens": tokens, "color": "inactive", "kind": kind });
     let rows = rows.iter().map(|it| row(it, "used")).chain([row(&free, "free")]);
     json!({
         "categories": rows.collect::<Vec<_>>(), "totalTokens": used, "maxTokens": window, "rawMaxTokens": window,

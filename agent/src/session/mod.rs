@@ -18,8 +18,8 @@ mod room;
 mod start;
 mod transcript;
 
-pub(crate) use context::filled;
 pub(crate) use before::{here, is_stored_elsewhere, store};
+pub(crate) use context::filled;
 pub(crate) use conversation::Conversation;
 pub(crate) use record::Record;
 pub(crate) use rewind::Wish;

@@ -226,14 +226,19 @@ fn requests_in_the_middle_of_a_question_are_answered_and_answer_nothing() {
     );
     good(&mut host, json!({ "subtype": "get_context_usage" }));
     let waits = "44444444-4444-4444-8444-444444444444";
-    host.send(&json!({ "type": "user", "uuid": waits, "message": { "role": "user", "content": "next" } }));
+    host.send(
+        &json!({ "type": "user", "uuid": waits, "message": { "role": "user", "content": "next" } }),
+    );
     assert!(!place.project().join("a.txt").exists());
     let stop = good(&mut host, json!({ "subtype": "interrupt" }));
     assert_eq!(stop, json!({ "still_queued": [waits] }));
     let ended = host.until("result");
     assert_eq!(ended["subtype"], "error_during_execution");
     // An answer that comes when the call is over runs nothing.
-    host.answer(&asked, json!({ "behavior": "allow", "updatedInput": { "file_path": "a.txt", "content": "x" } }));
+    host.answer(
+        &asked,
+        json!({ "behavior": "allow", "updatedInput": { "file_path": "a.txt", "content": "x" } }),
+    );
     assert_eq!(host.until("result")["result"], "one");
     assert!(!place.project().join("a.txt").exists());
     let stop = good(&mut host, json!({ "subtype": "interrupt", "cancel_queued": true }));
@@ -248,12 +253,11 @@ fn what_a_hook_of_a_host_says_late_or_twice_counts_for_no_later_call() {
     let place = Place::new("ag-late-hook");
     let write =
         |id: &str| call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": "x" }));
-    let server = script(
-        Form::Anthropic,
-        &[&[write("a")], &[say("one")], &[write("b")], &[say("two")]],
-    );
+    let server =
+        script(Form::Anthropic, &[&[write("a")], &[say("one")], &[write("b")], &[say("two")]]);
     let mut host = Host::start(&place, &server, &[]);
-    let hooks = json!({ "PreToolUse": [{ "matcher": "Write", "hookCallbackIds": ["cb"], "timeout": 1 }] });
+    let hooks =
+        json!({ "PreToolUse": [{ "matcher": "Write", "hookCallbackIds": ["cb"], "timeout": 1 }] });
     good(&mut host, json!({ "subtype": "initialize", "hooks": hooks }));
     let allow = json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "permissionDecision": "allow" } });
     host.user("go");
@@ -310,10 +314,8 @@ fn a_plugin_that_changes_between_two_turns_gains_nothing() {
     place.write("plugin/hooks/hooks.json", &guard("deny"));
     let write =
         |id: &str| call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": "x" }));
-    let server = script(
-        Form::Anthropic,
-        &[&[write("a")], &[say("one")], &[write("b")], &[say("two")]],
-    );
+    let server =
+        script(Form::Anthropic, &[&[write("a")], &[say("one")], &[write("b")], &[say("two")]]);
     let plugin = place.root.join("plugin");
     let arguments = ["--plugin-dir", plugin.to_str().expect("UTF-8")];
     let mut host = Host::start(&place, &server, &arguments);

@@ -10,7 +10,10 @@ use crate::agents::given;
 
 /// Requests that are refused, and why.
 const REFUSED: [(&str, &str); 9] = [
-    ("update_settings", "the agent writes no settings files; change the file, or pass `settings` as an option"),
+    (
+        "update_settings",
+        "the agent writes no settings files; change the file, or pass `settings` as an option",
+    ),
     ("mcp_call", "a tool runs when the model calls it; call the server of the host directly"),
     ("mcp_read_resource", "resources of servers are not read; ask the server of the host directly"),
     ("read_file", "files are read for the model alone; read the file in the host"),
@@ -155,7 +158,10 @@ impl Served {
                     for (key, value) in more {
                         match (key.as_str(), value) {
                             ("deny" | "ask", value) => {
-                                rules.push((key.clone(), texts(&format!("permissions.{key}"), value)?));
+                                rules.push((
+                                    key.clone(),
+                                    texts(&format!("permissions.{key}"), value)?,
+                                ));
                             }
                             ("defaultMode", Value::String(name)) => mode = Some(name.clone()),
                             _ => return Err(not_applied(&format!("permissions.{key}"))),

@@ -120,7 +120,8 @@ impl Served {
             .collect();
         let before: BTreeSet<String> = known.difference(&self.removed).cloned().collect();
         for name in own.difference(&known) {
-            let reason = "the tools of a session never change; name the server before the first message";
+            let reason =
+                "the tools of a session never change; name the server before the first message";
             errors.insert(name.clone(), json!(reason));
         }
         let removed = changes(&before, own);
@@ -151,9 +152,18 @@ mod tests {
     fn policies_of_a_host_are_rules_that_ask_or_deny() {
         let of = |policy: Value| policies(&json!({ "calc": { "tools": [policy] } }));
         let add = || vec!["mcp__calc__add".to_owned()];
-        assert_eq!(of(json!({ "name": "add", "permission_policy": "always_ask" })), Ok(vec![("ask", add())]));
-        assert_eq!(of(json!({ "name": "add", "org_max_permission": "blocked" })), Ok(vec![("deny", add())]));
-        assert_eq!(of(json!({ "name": "add", "permission_policy": "always_allow" })), Ok(Vec::new()));
+        assert_eq!(
+            of(json!({ "name": "add", "permission_policy": "always_ask" })),
+            Ok(vec![("ask", add())])
+        );
+        assert_eq!(
+            of(json!({ "name": "add", "org_max_permission": "blocked" })),
+            Ok(vec![("deny", add())])
+        );
+        assert_eq!(
+            of(json!({ "name": "add", "permission_policy": "always_allow" })),
+            Ok(Vec::new())
+        );
         for wrong in [json!({ "name": "add", "permission_policy": "never" }), json!({})] {
             assert!(of(wrong.clone()).is_err(), "{wrong}");
         }
