@@ -55,7 +55,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_thinking_tokens: Option<u64>,
     /// How thinking is shown: summarized, omitted or highlights
-    #[arg(long, value_name = "HOW", value_parser = DISPLAYS)]
+    #[arg(long, value_name = "HOW", value_parser = DISPLAYS, hide = true)]
     pub(crate) thinking_display: Option<String>,
     /// Features of the provider to turn on (comma-separated)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
