@@ -283,11 +283,12 @@ fn any_layer_takes_the_network_away() {
 
 #[test]
 fn a_path_that_is_kept_away_counts_wherever_it_may_be_meant() {
-    let text = "{'sandbox':{'filesystem':{'denyRead':['a/','./b/**','//c','/d/','~/e','~','f{1,2}'],'allowWrite':['g/../h','i/']}}}";
+    let text = "{'sandbox':{'filesystem':{'denyRead':['/','a/','./b/**','//c','/d/','~/e','~','f{1,2}'],'allowWrite':['g/../h','i/']}}}";
     let found = sandbox(&[(Layer::Project, true, text)]);
     assert_eq!(
         of(&found.deny_read),
         [
+            "/",
             "/p/a",
             "./a",
             "/p/b",
@@ -305,4 +306,42 @@ fn a_path_that_is_kept_away_counts_wherever_it_may_be_meant() {
         ]
     );
     assert_eq!(of(&found.allow_write), ["/p/h", "/p/i"]);
+}
+
+#[test]
+fn what_does_not_count_is_told_with_its_place() {
+    let told = |layer, trusted, text: &str| {
+        let found = loaded(&[(layer, trusted, text)]);
+        let problems =
+            found.problems.iter().map(|it| format!("{:?} {}", it.severity, it.origin.pointer));
+        problems.collect::<Vec<String>>()
+    };
+    assert_eq!(
+        told(Layer::Project, false, WIDE),
+        [
+            "Warning /sandbox/excludedCommands",
+            "Warning /sandbox/allowPrivate",
+            "Warning /sandbox/filesystem/allowWrite",
+            "Warning /sandbox/filesystem/allowRead",
+            "Warning /sandbox/network/allowedDomains",
+            "Warning /sandbox/network/allowUnixSockets",
+            "Warning /sandbox/env/pass",
+        ]
+    );
+    let auto = "{'sandbox':{'autoAllowBashIfSandboxed':true}}";
+    assert_eq!(told(Layer::Project, false, auto), ["Warning /sandbox/autoAllowBashIfSandboxed"]);
+    let locks = "{'sandbox':{'network':{'allowManagedDomainsOnly':true},'filesystem':{'allowManagedReadPathsOnly':true}}}";
+    assert_eq!(
+        told(Layer::User, true, locks),
+        [
+            "Warning /sandbox/network/allowManagedDomainsOnly",
+            "Warning /sandbox/filesystem/allowManagedReadPathsOnly",
+        ]
+    );
+    assert_eq!(told(Layer::Policy, true, locks), [""; 0]);
+    let many = format!("{{'sandbox':{{'filesystem':{{'denyRead':['{}']}}}}}}", "{a,b}".repeat(20));
+    assert_eq!(told(Layer::Project, true, &many), ["Refusal /sandbox/filesystem/denyRead/0"]);
+    let limit = "{'sandbox':{'limits':{'memory':7}}}";
+    let found = sandbox(&[(Layer::Project, true, limit), (Layer::Local, true, limit)]);
+    assert_eq!(found.lowered_limits.get("memory").map(|it| it.1.layer), Some(Layer::Project));
 }
