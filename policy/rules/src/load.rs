@@ -515,34 +515,4 @@ fn texts<'v>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_that_nothing_reads_is_said_with_its_place() {
-        let text = "{\"audit\": 7, \"limits\": {\"maxTimeoutSeconds\": 9, \"tasks\": 2},\n \
-                    \"sandbox\": {\"required\": [\"limits\"], \"ripgrep\": {\"command\": \"rg\"}}}";
-        let text = SettingsText {
-            layer: Layer::User,
-            file: "/s.json".into(),
-            text: text.as_bytes().to_vec(),
-            anchor: "/".into(),
-            trusted: true,
-            above: false,
-        };
-        let mut told: Vec<String> = load(&[text])
-            .problems
-            .iter()
-            .map(|it| format!("{}:{}: {}", it.origin.line, it.origin.column, it.message))
-            .collect();
-        told.sort();
-        assert_eq!(
-            told,
-            [
-                "1:11: `audit` has no effect",
-                "1:58: `limits.tasks` has no effect",
-                "2:26: `sandbox.required` has no effect",
-            ]
-        );
-    }
-}
+mod tests;

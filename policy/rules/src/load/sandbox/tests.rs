@@ -345,3 +345,17 @@ fn what_does_not_count_is_told_with_its_place() {
     let found = sandbox(&[(Layer::Project, true, limit), (Layer::Local, true, limit)]);
     assert_eq!(found.lowered_limits.get("memory").map(|it| it.1.layer), Some(Layer::Project));
 }
+
+#[test]
+fn an_entry_that_a_person_wrote_is_theirs_even_if_it_is_a_default() {
+    let text = "{'sandbox':{'filesystem':{'denyRead':['/a']}}}";
+    let origin = |layers: &[Layer]| {
+        let texts: Vec<(Layer, bool, &str)> = layers.iter().map(|it| (*it, true, text)).collect();
+        let found = sandbox(&texts).deny_read;
+        found.iter().map(|(path, origin)| (path.clone(), origin.layer)).collect::<Vec<_>>()
+    };
+    let of = |layer| vec![("/a".to_owned(), layer)];
+    assert_eq!(origin(&[Layer::Builtin]), of(Layer::Builtin));
+    assert_eq!(origin(&[Layer::Builtin, Layer::User]), of(Layer::User));
+    assert_eq!(origin(&[Layer::User, Layer::Flag]), of(Layer::User));
+}
