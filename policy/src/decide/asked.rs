@@ -42,6 +42,8 @@ fn shares_start(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::too_many_lines, reason = "a row of a table is a line")]
+
     use expect_test::expect;
 
     use super::super::tests::{Text, facts, rules, show, verdict};

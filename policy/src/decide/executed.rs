@@ -70,6 +70,8 @@ fn is_program_of_interpreter(program: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::too_many_lines, reason = "a row of a table is a line")]
+
     use expect_test::expect;
 
     use super::*;

@@ -144,3 +144,108 @@ fn here(text: &str) -> String {
 fn shown(shell: &Shell<'_>, span: stockade_parser::Span) -> String {
     String::from_utf8_lossy(span.of(shell.source)).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::too_many_lines, reason = "a row of a table is a line")]
+
+    use expect_test::expect;
+
+    use super::*;
+    use crate::decide::tests::tree::tree;
+
+    fn told(text: &str) -> String {
+        let list = |words: &BTreeSet<Vec<u8>>| {
+            let words: Vec<_> = words.iter().map(|it| String::from_utf8_lossy(it)).collect();
+            words.join(" ")
+        };
+        match named_by(&tree(text)) {
+            Ok(Named { programs, words }) => format!("{} | {}", list(&programs), list(&words)),
+            Err(why) => why,
+        }
+    }
+
+    #[test]
+    fn a_text_names_its_programs_and_files_or_it_is_not_told() {
+        let texts = [
+            "",
+            "X=1",
+            "X=/a /usr/bin/tool b",
+            "tool a --b=c; other",
+            "cat /etc/passwd",
+            "cat /etc/passwd | /bin/wc -l > /t/out 2> /dev/null < /t/in",
+            "cat < /dev/stdin > /dev/stdout 2> /dev/fd/2",
+            "cat -",
+            "cat /dev/null",
+            "echo a/b $(date)",
+            "printf %s \"$HOME\"",
+            "test -f /a",
+            "tool http://host/a --to=https://b/c",
+            "cat /a/*.txt",
+            // What runs, or is opened, is known only when it runs.
+            "$(x)",
+            "tool $(x)",
+            "rm /a/*.txt",
+            "cat > $(x)",
+            "cat < /a/$(x)",
+            // It depends on the directory of the call.
+            "./tool",
+            "bin/tool",
+            "tool a/b",
+            "tool --file=a/b",
+            "cat a",
+            "cat /a > out",
+            "cat < in",
+            "rm a",
+            "git status",
+            // It runs code of the project.
+            "make",
+            "npm test",
+            "cargo build",
+            // It is not understood, or sets what decides what runs.
+            "tool ((",
+            "PATH=/x; tool",
+            "export LD_PRELOAD=/x; tool",
+            "bash /a/run.sh",
+            "python3 /a/run.py",
+        ];
+        let row = |text: &&str| format!("{text}  =>  {}", told(text));
+        expect![[r#"
+              =>   | 
+            X=1  =>   | 1
+            X=/a /usr/bin/tool b  =>  /usr/bin/tool | /a b
+            tool a --b=c; other  =>  other tool | --b=c a
+            cat /etc/passwd  =>  cat | /etc/passwd
+            cat /etc/passwd | /bin/wc -l > /t/out 2> /dev/null < /t/in  =>  /bin/wc cat | -l /etc/passwd /t/in /t/out
+            cat < /dev/stdin > /dev/stdout 2> /dev/fd/2  =>  cat | 
+            cat -  =>  cat | -
+            cat /dev/null  =>  cat | /dev/null
+            echo a/b $(date)  =>  date | 
+            printf %s "$HOME"  =>   | 
+            test -f /a  =>   | 
+            tool http://host/a --to=https://b/c  =>  tool | --to=https://b/c http://host/a
+            cat /a/*.txt  =>  cat | 
+            $(x)  =>  `$(x)` is not understood
+            tool $(x)  =>  `$(x)` is known only when it runs
+            rm /a/*.txt  =>  `/a/*.txt` is known only when it runs
+            cat > $(x)  =>  `$(x)` is known only when it runs
+            cat < /a/$(x)  =>  `/a/$(x)` is known only when it runs
+            ./tool  =>  `./tool` depends on the directory of the call
+            bin/tool  =>  `bin/tool` depends on the directory of the call
+            tool a/b  =>  `a/b` depends on the directory of the call
+            tool --file=a/b  =>  `--file=a/b` depends on the directory of the call
+            cat a  =>  `a` depends on the directory of the call
+            cat /a > out  =>  `out` depends on the directory of the call
+            cat < in  =>  `in` depends on the directory of the call
+            rm a  =>  `a` depends on the directory of the call
+            git status  =>  `git` depends on the directory of the call
+            make  =>  `make` runs code of the project
+            npm test  =>  `npm` runs code of the project
+            cargo build  =>  `cargo` runs code of the project
+            tool ((  =>  `tool ((` is not understood
+            PATH=/x; tool  =>  `tool` is not understood
+            export LD_PRELOAD=/x; tool  =>  `tool` is not understood
+            bash /a/run.sh  =>  /a/run.sh bash | /a/run.sh
+            python3 /a/run.py  =>  python3 | /a/run.py"#]].assert_eq(&texts.iter().map(row).collect::<Vec<_>>().join("\n"));
+    }
+}

@@ -1,3 +1,5 @@
+#![allow(clippy::too_many_lines, reason = "a row of a table is a line")]
+
 use expect_test::{Expect, expect};
 
 use super::*;

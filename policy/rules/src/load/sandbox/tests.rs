@@ -1,3 +1,5 @@
+#![allow(clippy::too_many_lines, reason = "a row of a table is a line")]
+
 use super::super::load;
 use crate::layer::Layer;
 use crate::settings::{LoadedSettings, SandboxSettings, SettingsText, Severity};
