@@ -92,9 +92,22 @@ pub(crate) fn run(options: &Sessions) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            crate::fail(&plain(&format!("{error:#}")), "`stockade agent sessions list` shows all");
+            crate::fail(&plain(&format!("{error:#}")), help(options, &error));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Returns what to do about an error.
+fn help(options: &Sessions, error: &anyhow::Error) -> &'static str {
+    match (&options.act, error.downcast_ref::<stockade_session::Error>()) {
+        (_, Some(stockade_session::Error::Name(_))) => "",
+        (Some(Act::Import { .. }), _) => {
+            "`stockade agent sessions export SESSION FILE` makes a file to import"
+        }
+        (Some(Act::Export { .. }), None) => "name a file that is not there yet",
+        (Some(Act::Prune { .. } | Act::Search { .. }), None) => "",
+        _ => "`stockade agent sessions list` shows all",
     }
 }
 
@@ -119,7 +132,8 @@ fn perform(Sessions { json, act }: &Sessions) -> anyhow::Result<String> {
         Act::Import { file } => {
             let cwd = std::env::current_dir().context("the working directory cannot be used")?;
             let cwd = cwd.to_str().context("the working directory is not UTF-8")?;
-            let mut input = File::open(file).with_context(|| shown(file))?;
+            let unread = || format!("{} cannot be read", shown(file));
+            let mut input = File::open(file).with_context(unread)?;
             let id = store.import(&mut input, cwd).with_context(|| shown(file))?;
             refresh(&store, std::slice::from_ref(&id));
             Ok(format!("{id}\n`stockade agent -p PROMPT --resume {id}` goes on with it\n"))
@@ -227,7 +241,7 @@ fn export(store: &Store, session: &str, file: &Path) -> anyhow::Result<String> {
         .create_new(true)
         .mode(0o600)
         .open(file)
-        .with_context(|| shown(file))?;
+        .with_context(|| format!("{} cannot be made", shown(file)))?;
     match store.export(&found, &mut output) {
         Ok(Exported { files, masked }) => {
             Ok(format!("{}: {files} files, {masked} secrets masked\n", shown(file)))

@@ -285,7 +285,6 @@ fn settings_that_make_no_request_are_told() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn errors_that_stay_are_not_tried_again_in_every_form() {
     let replies = [
         (401, "invalid x-api-key", Refusal::Key),
@@ -315,7 +314,6 @@ fn errors_that_stay_are_not_tried_again_in_every_form() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn a_wait_beyond_patience_is_an_error_in_every_form() {
     for (provider, _, _) in ALL {
         for told in [429, 529] {
@@ -333,7 +331,6 @@ fn a_wait_beyond_patience_is_an_error_in_every_form() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn a_silent_stream_is_broken_in_every_form() {
     for (provider, form, _) in ALL {
         let whole = Reply::answer(form, &[text("hello")]);
@@ -349,7 +346,6 @@ fn a_silent_stream_is_broken_in_every_form() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn a_stream_that_says_everything_twice_gives_one_answer_in_every_form() {
     for (provider, form, _) in ALL {
         let mut reply = Reply::answer(form, &[call("c1", "{\"a\":1}")]);

@@ -227,7 +227,8 @@ fn gather(root: &Path, name: &Path, files: &mut Files) -> Result<(), Error> {
 fn unpacked(input: &mut dyn Read) -> Result<Files, Error> {
     let not_one =
         |error: &dyn std::fmt::Display| bad(format!("it is not an archive of a session: {error}"));
-    let plain = StreamingDecoder::new(input).map_err(|error| not_one(&error))?;
+    let plain = StreamingDecoder::new(input)
+        .map_err(|_| not_one(&"it does not begin like one, or cannot be read"))?;
     let mut archive = tar::Archive::new(plain.take(MOST));
     let mut files = Files::new();
     for entry in archive.entries().map_err(|error| not_one(&error))? {

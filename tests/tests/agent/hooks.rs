@@ -477,7 +477,6 @@ fn text_of(output: &std::process::Output) -> String {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn hooks_hear_of_calls_their_ends_refusals_and_changed_settings() {
     let place = Place::new("ag-hook-calls");
     let events = [

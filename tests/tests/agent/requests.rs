@@ -44,7 +44,6 @@ fn greet(host: &mut Host) {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn settings_of_a_host_tighten_a_session_and_never_loosen_it() {
     let place = Place::new("ag-flag-settings");
     let bash = |id: &str| call(id, "Bash", json!({ "command": "echo SHOWN_7" }));
@@ -88,7 +87,6 @@ fn settings_of_a_host_tighten_a_session_and_never_loosen_it() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn servers_are_exchanged_before_the_first_message_and_taken_away_after_it() {
     let place = Place::new("ag-set-servers");
     let add = |id: &str| call(id, "mcp__calc__add", json!({ "a": 1 }));
@@ -136,7 +134,6 @@ fn servers_are_exchanged_before_the_first_message_and_taken_away_after_it() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn policies_that_a_host_has_for_tools_of_its_servers_hold() {
     let place = Place::new("ag-tool-policies");
     let add = |id: &str| call(id, "mcp__calc__add", json!({ "a": 1 }));
@@ -158,7 +155,6 @@ fn policies_that_a_host_has_for_tools_of_its_servers_hold() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn thinking_comes_back_as_the_host_wants_it() {
     let place = Place::new("ag-thinking-display");
     let server = script(Form::Anthropic, &[&[say("one")], &[say("two")], &[say("three")]]);
@@ -188,7 +184,6 @@ fn thinking_comes_back_as_the_host_wants_it() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn words_that_a_host_composed_are_no_commands() {
     let place = Place::new("ag-verbatim");
     let server = script(Form::Anthropic, &[&[say("words")]]);
@@ -210,7 +205,6 @@ fn words_that_a_host_composed_are_no_commands() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn requests_in_the_middle_of_a_question_are_answered_and_answer_nothing() {
     let place = Place::new("ag-middle");
     let write =
@@ -255,7 +249,6 @@ fn requests_in_the_middle_of_a_question_are_answered_and_answer_nothing() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn what_a_hook_of_a_host_says_late_or_twice_counts_for_no_later_call() {
     let place = Place::new("ag-late-hook");
     let write =
@@ -287,7 +280,6 @@ fn what_a_hook_of_a_host_says_late_or_twice_counts_for_no_later_call() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn a_server_that_goes_away_while_it_is_called_leaves_a_call_with_a_result() {
     let place = Place::new("ag-server-gone");
     let add = call("a", "mcp__calc__add", json!({ "a": 1 }));
@@ -309,7 +301,6 @@ fn a_server_that_goes_away_while_it_is_called_leaves_a_call_with_a_result() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn a_plugin_that_changes_between_two_turns_gains_nothing() {
     let place = Place::new("ag-plugin-changes");
     place.write("plugin/.claude-plugin/plugin.json", r#"{"name":"guard"}"#);
@@ -343,7 +334,6 @@ fn a_plugin_that_changes_between_two_turns_gains_nothing() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn an_endpoint_that_answers_too_much_is_tried_again_as_the_host_hears() {
     let place = Place::new("ag-retry-told");
     let server = stockade_model_server::Server::start([

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_model_server::{Form, Server, Turn};
-use stockade_tests::Place;
+use stockade_tests::{Place, executable};
 
 use super::{agent, call, run, say, script, text};
 
@@ -303,4 +303,46 @@ fn usage_counts_each_answer_once_by_session_model_project_and_day() {
         text(&bad.stderr)
             .contains("`yesterday` is no time; write 2h, 7d, today or 2026-01-31T08:00:00Z")
     );
+}
+
+#[test]
+fn bad_input_of_session_commands_has_an_answer_that_fits() {
+    let place = Place::new("ag-sessions-bad");
+    drop(executable("stockade-agent"));
+    place.write("project/there", "x");
+    let start = json!({ "v": 1, "id": "e", "parent": null, "at": "2026-01-01T00:00:00.000Z",
+        "type": "session.start", "data": { "session": "aaaa", "cwd": "/p" } });
+    place.write("state/stockade/agent/sessions/aaaa/events.jsonl", &format!("{start}\n"));
+    place.write("state/stockade/agent/sessions/bad/events.jsonl", "{}\n");
+    let all = "`stockade agent sessions list` shows all";
+    let makes = "`stockade agent sessions export SESSION FILE` makes a file to import";
+    let rows: [(&[&str], &str, &str); 11] = [
+        (&["show", "../aaaa"], "No conversation found with session ID: ../aaaa", all),
+        (&["show", ""], "No conversation found with session ID", all),
+        (&["show", "bad"], "its first event must be `session.start`", all),
+        (&["rename", "aaaa", "a\nb"], "`a\\nb` cannot be the name of a session", ""),
+        (
+            &["export", "aaaa", "there"],
+            "`there` cannot be made",
+            "name a file that is not there yet",
+        ),
+        (&["export", "nobody", "new"], "No conversation found with session ID: nobody", all),
+        (&["import", "there"], "it is not an archive of a session", makes),
+        (&["import", "missing"], "`missing` cannot be read", makes),
+        (&["import", "/"], "it is not an archive of a session", makes),
+        (&["prune", "--older-than", "3w"], "`3w` is not an age; write 30d, 12h or 45m", ""),
+        (&["search", "\""], "there is no word to look for", ""),
+    ];
+    for (arguments, told, help) in rows {
+        let output = place.output([&["agent", "sessions"], arguments].concat());
+        let stderr = super::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(told), "{arguments:?}: {stderr}");
+        let hints: Vec<&str> =
+            stderr.lines().filter_map(|line| line.strip_prefix("  try: ")).collect();
+        let expected: &[&str] = if help.is_empty() { &[] } else { &[help] };
+        assert_eq!(hints, expected, "{arguments:?}: {stderr}");
+    }
+    assert!(!place.project().join("new").exists());
+    assert_eq!(std::fs::read_to_string(place.project().join("there")).expect("a file"), "x");
 }

@@ -52,7 +52,6 @@ fn plugin(place: &Place) {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn each_method_of_the_npm_package_is_tried_once() {
     let place = Place::new("sdk-npm-methods");
     let server = server();
@@ -62,7 +61,6 @@ fn each_method_of_the_npm_package_is_tried_once() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn each_option_of_the_npm_package_is_tried_once() {
     let place = Place::new("sdk-npm-options");
     plugin(&place);
@@ -73,7 +71,6 @@ fn each_option_of_the_npm_package_is_tried_once() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn each_method_of_the_python_package_is_tried_once() {
     let place = Place::new("sdk-py-methods");
     let server = server();
@@ -83,7 +80,6 @@ fn each_method_of_the_python_package_is_tried_once() {
 }
 
 #[test]
-#[ignore = "it was not run yet on a whole build"]
 fn each_option_of_the_python_package_is_tried_once() {
     let place = Place::new("sdk-py-options");
     plugin(&place);

@@ -99,7 +99,7 @@ fn no_link_leads_to_what_only_the_person_reaches() {
             &["mv person x"],
             &["cp -a person/mine x"],
             &["ln -P person/mine x"],
-            &["rm -f /tmp/x; ln -s $O/secret /tmp/x; mv /tmp/x x"],
+            &["n=/tmp/bait-$$; ln -s $O/secret $n; mv $n x"],
             &["rm -rf /tmp/d; mkdir /tmp/d; ln -s $O/secret /tmp/d/x; mv /tmp/d d"],
             // Moved to where the text means something else, one by one, with a directory, by a second name, by an exchange.
             &["mkdir a; ln -s ../outside/secret a/x", "mv a/x x"],

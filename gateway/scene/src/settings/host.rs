@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn each_key_that_tightens_is_one_of_a_list_or_has_one_value() {
         let is_list = |key: &&str| matches!(kind(key), Some(Kind::List));
-        let (lists, others): (Vec<_>, Vec<_>) = TIGHTENING.iter().partition(is_list);
+        let (lists, others): (Vec<_>, Vec<_>) = TIGHTENING.iter().copied().partition(is_list);
         assert_eq!((lists.len(), others.len()), (7, 11));
         assert!(others.iter().all(|key| matches!(kind(key), Some(Kind::When(_)))));
         assert_eq!(tight("sandbox.enabled"), true);
