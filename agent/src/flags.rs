@@ -184,7 +184,7 @@ pub(crate) struct Flags {
     #[arg(long, conflicts_with = "no_session_persistence")]
     pub(crate) session_mirror: bool,
     /// Show more
-    #[arg(long)]
+    #[arg(long, overrides_with = "verbose")]
     pub(crate) verbose: bool,
     /// Options of the packages that change nothing here.
     #[command(flatten)]

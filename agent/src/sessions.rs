@@ -101,12 +101,17 @@ pub(crate) fn run(options: &Sessions) -> ExitCode {
 /// Returns what to do about an error.
 fn help(options: &Sessions, error: &anyhow::Error) -> &'static str {
     match (&options.act, error.downcast_ref::<stockade_session::Error>()) {
-        (_, Some(stockade_session::Error::Name(_))) => "",
+        (_, Some(stockade_session::Error::Name(_))) => "choose a name of one line",
         (Some(Act::Import { .. }), _) => {
             "`stockade agent sessions export SESSION FILE` makes a file to import"
         }
         (Some(Act::Export { .. }), None) => "name a file that is not there yet",
-        (Some(Act::Prune { .. } | Act::Search { .. }), None) => "",
+        (Some(Act::Prune { .. }), None) => {
+            "`stockade agent sessions prune --older-than 30d --dry-run` lists what would go"
+        }
+        (Some(Act::Search { .. }), None) => {
+            "`stockade agent sessions search WORD` finds sessions by words"
+        }
         _ => "`stockade agent sessions list` shows all",
     }
 }

@@ -172,7 +172,11 @@ async fn call(door: &Door, (server, tool): (&str, &str), granted: &Granted) -> R
             visible(message)
         ));
     }
-    let result = reply.get("result").cloned().unwrap_or_default();
+    let Some(result) = reply.get("result").filter(|it| it.is_object()) else {
+        return failed(format!(
+            "The server `{server}` answered with neither a result nor an error."
+        ));
+    };
     let items = result.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
     let content: Vec<Block> = items.iter().filter_map(block).collect();
     let content =

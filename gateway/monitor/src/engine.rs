@@ -195,6 +195,8 @@ impl Gateway {
     #[must_use]
     pub fn keeping_tasks(mut self) -> Gateway {
         self.keeps_tasks = true;
+        // It stays as long, so that hooks hear of settings that change meanwhile.
+        self.changes = Some(changes::Changes::default());
         self
     }
 

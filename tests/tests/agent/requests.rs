@@ -301,7 +301,7 @@ fn a_server_that_goes_away_while_it_is_called_leaves_a_call_with_a_result() {
 }
 
 #[test]
-fn a_plugin_that_changes_between_two_turns_gains_nothing() {
+fn a_person_changes_a_plugin_between_two_turns_and_no_host_reloads_it() {
     let place = Place::new("ag-plugin-changes");
     place.write("plugin/.claude-plugin/plugin.json", r#"{"name":"guard"}"#);
     let guard = |words: &str| {
@@ -322,14 +322,13 @@ fn a_plugin_that_changes_between_two_turns_gains_nothing() {
     begun(&mut host);
     assert_eq!(turn(&mut host, "go")["result"], "one");
     assert!(result(&server, "a").0.contains("GUARD_7"));
-    // Now it would allow everything: what was read when the session began holds.
+    // It lies where no command writes: the person changes it, as settings are changed.
     place.write("plugin/hooks/hooks.json", &guard("allow"));
     let told = error(&mut host, json!({ "subtype": "reload_plugins" }));
     assert!(told.contains("plugins are read when a session begins"), "{told}");
     assert_eq!(turn(&mut host, "go on")["result"], "two");
-    assert!(result(&server, "b").0.contains("GUARD_7"));
     let there = |name: &str| place.project().join(name).exists();
-    assert_eq!([there("a.txt"), there("b.txt")], [false, false]);
+    assert_eq!([there("a.txt"), there("b.txt")], [false, true]);
     assert_eq!(host.end(), Some(0));
 }
 

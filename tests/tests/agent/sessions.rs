@@ -316,11 +316,14 @@ fn bad_input_of_session_commands_has_an_answer_that_fits() {
     place.write("state/stockade/agent/sessions/bad/events.jsonl", "{}\n");
     let all = "`stockade agent sessions list` shows all";
     let makes = "`stockade agent sessions export SESSION FILE` makes a file to import";
+    let one = "choose a name of one line";
+    let prunes = "`stockade agent sessions prune --older-than 30d --dry-run` lists what would go";
+    let finds = "`stockade agent sessions search WORD` finds sessions by words";
     let rows: [(&[&str], &str, &str); 11] = [
         (&["show", "../aaaa"], "No conversation found with session ID: ../aaaa", all),
         (&["show", ""], "No conversation found with session ID", all),
         (&["show", "bad"], "its first event must be `session.start`", all),
-        (&["rename", "aaaa", "a\nb"], "`a\\nb` cannot be the name of a session", ""),
+        (&["rename", "aaaa", "a\nb"], "`a\\nb` cannot be the name of a session", one),
         (
             &["export", "aaaa", "there"],
             "`there` cannot be made",
@@ -330,8 +333,8 @@ fn bad_input_of_session_commands_has_an_answer_that_fits() {
         (&["import", "there"], "it is not an archive of a session", makes),
         (&["import", "missing"], "`missing` cannot be read", makes),
         (&["import", "/"], "it is not an archive of a session", makes),
-        (&["prune", "--older-than", "3w"], "`3w` is not an age; write 30d, 12h or 45m", ""),
-        (&["search", "\""], "there is no word to look for", ""),
+        (&["prune", "--older-than", "3w"], "`3w` is not an age; write 30d, 12h or 45m", prunes),
+        (&["search", "\""], "there is no word to look for", finds),
     ];
     for (arguments, told, help) in rows {
         let output = place.output([&["agent", "sessions"], arguments].concat());
@@ -340,8 +343,7 @@ fn bad_input_of_session_commands_has_an_answer_that_fits() {
         assert!(stderr.contains(told), "{arguments:?}: {stderr}");
         let hints: Vec<&str> =
             stderr.lines().filter_map(|line| line.strip_prefix("  try: ")).collect();
-        let expected: &[&str] = if help.is_empty() { &[] } else { &[help] };
-        assert_eq!(hints, expected, "{arguments:?}: {stderr}");
+        assert_eq!(hints, [help], "{arguments:?}: {stderr}");
     }
     assert!(!place.project().join("new").exists());
     assert_eq!(std::fs::read_to_string(place.project().join("there")).expect("a file"), "x");

@@ -103,7 +103,7 @@ fn npm_methods() -> Vec<(&'static str, Value)> {
         ("supportedModels", json!(["default"])),
         ("supportedAgents", json!([])),
         ("accountInfo", json!("none")),
-        ("setMcpServers", json!([[], [], ["calc", "local"]])),
+        ("setMcpServers", json!([[], [], ["local", "calc"]])),
         ("mcpServerStatus", json!([])),
         ("reconnectMcpServer", json!("rejects: there is no server `calc`")),
         ("toggleMcpServer", json!("rejects: there is no server `calc`")),
@@ -153,7 +153,6 @@ fn npm_options() -> Vec<(&'static str, Value)> {
         "hooks",
         "onElicitation",
         "onUserDialog",
-        "supportedDialogKinds",
         "perTaskStopAffordance",
         "persistSession",
         "sessionStore",
@@ -195,10 +194,17 @@ fn npm_options() -> Vec<(&'static str, Value)> {
     ];
     let mut table = all("success", &works);
     table.extend([
-        ("toolAliases", json!("`toolAliases` in `initialize` is not supported")),
+        ("toolAliases", json!("success")),
         ("mcpServersDelivery", json!("`mcpServers` in `initialize` is not supported")),
-        ("pluginDelivery", json!("`plugins` in `initialize` is not supported")),
-        ("outputFormat", json!("error_max_structured_output_retries")),
+        ("pluginDelivery", json!("success")),
+        (
+            "supportedDialogKinds",
+            json!("rejects: supportedDialogKinds requires an onUserDialog callback"),
+        ),
+        (
+            "outputFormat",
+            json!("the model returned no valid structured output: 3 answers had none"),
+        ),
         ("resume", json!("99999999-9999-4999-8999-999999999999")),
         ("resumeSessionAt", json!("success")),
         ("resumeDropsTurn", json!("rejects")),
@@ -272,7 +278,10 @@ fn python_options() -> Vec<(&'static str, Value)> {
     ];
     let mut table = all("success", &works);
     table.extend([
-        ("output_format", json!("error_max_structured_output_retries")),
+        (
+            "output_format",
+            json!("the model returned no valid structured output: 3 answers had none"),
+        ),
         ("resume", json!("99999999-9999-4999-8999-999999999997")),
         ("resume_session_at", json!("success")),
         ("resume_drops_turn", json!("rejects")),
