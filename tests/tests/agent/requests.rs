@@ -340,7 +340,9 @@ fn an_endpoint_that_answers_too_much_is_tried_again_as_the_host_hears() {
         Reply::answer(Form::Anthropic, &[say("one")]),
     ])
     .expect("a server");
-    let mut host = Host::start(&place, &server, &[]);
+    let stream = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
+    let mut command = super::agent(&place, &server, Form::Anthropic, &stream);
+    let mut host = Host::of(command.env("STOCKADE_MODEL_TRIES", "2"));
     begun(&mut host);
     host.user("go");
     let retry = host.until("api_retry");
