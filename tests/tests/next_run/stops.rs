@@ -40,15 +40,18 @@ impl Runs<'_> {
     fn start(&self, cwd: &Path, text: &str) -> (i32, String) {
         let folder = cwd.to_str().expect("a name in UTF-8");
         let arguments = ["--cwd", folder, "run", "--no-daemon", "--", text];
-        let output: Output = self.command(&arguments).output().expect("stockade");
+        let mut command = self.command(&arguments);
+        if !is_root() {
+            // The project may be closed to whoever starts it; the arguments name it.
+            command.current_dir(&self.place.root);
+        }
+        let output: Output = command.output().expect("stockade");
         let text = [output.stdout, output.stderr].concat();
         (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut own = self.place.stockade(arguments);
-        // The project may be closed to whoever starts it; the arguments name it.
-        own.current_dir(&self.place.root);
+        let own = self.place.stockade(arguments);
         if !(self.ordinary && is_root()) {
             return own;
         }
