@@ -72,7 +72,7 @@ fn no_command_changes_the_executable_of_the_gateway_or_the_agents_beside_it() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What a command puts in the place of such a shell would run the next call, outside of the sandbox as well.
+/// A command could replace such a shell, and the replacement would run the next call, even outside the sandbox.
 #[test]
 fn a_shell_in_a_place_where_commands_write_is_refused() {
     let place = Place::new("own-shell");

@@ -195,7 +195,7 @@ fn whichever_process_is_killed_nothing_runs_unrecorded_and_the_rest_goes_on() {
         });
         machine.processes(role).into_iter().for_each(kill);
         if *role == "system-listener" {
-            // What runs goes on: nothing of it is the listener's.
+            // Running commands go on: they do not depend on the listener.
             until("a command runs again", || machine.run("bob", "true").status.success());
             assert!(running.try_wait().unwrap().is_none());
             let client = format!("stockade run -- touch {made}");

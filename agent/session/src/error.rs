@@ -57,7 +57,7 @@ pub enum Error {
         path: PathBuf,
         /// The limit.
         most: u64,
-        /// What was to be done, such as `copied`.
+        /// The operation that failed, such as `copied`.
         act: &'static str,
     },
     /// The log was written by a later version.

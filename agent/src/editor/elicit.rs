@@ -168,7 +168,7 @@ mod tests {
             answers(json!({ "q1": "red", "q1_other": "my own" })),
             json!({ "Which one?": "my own" })
         );
-        // What was not offered, or has another form, is no answer.
+        // An answer that was not offered, or has another form, is ignored.
         assert_eq!(answers(json!({ "q1": "violet", "q2": "blue", "q9": "red" })), json!({}));
     }
 

@@ -65,7 +65,7 @@ struct Served {
     effort: Option<String>,
     /// Settings of options.
     given: Value,
-    /// What fills the context window.
+    /// The contents of the context window, and their sizes.
     filled: Value,
     spent: Spent,
     /// The model that was asked last.

@@ -1,4 +1,4 @@
-//! Who wrote what is read at the socket of the machine's service: the gateway of this user, and nobody in its place.
+//! The writer of each message at the socket of the machine's service: only the gateway of this user is believed.
 //!
 //! A listener that is no process of this user takes each connection there before the gateway has it. The kernel notes with each
 //! piece who wrote it (`SO_PASSCRED`, unix(7)), and pieces of others are no answers.

@@ -195,7 +195,7 @@ impl Gateway {
     #[must_use]
     pub fn keeping_tasks(mut self) -> Gateway {
         self.keeps_tasks = true;
-        // It stays as long, so that hooks hear of settings that change meanwhile.
+        // The gateway stays as long as its tasks, so hooks are told of settings that change meanwhile.
         self.changes = Some(changes::Changes::default());
         self
     }

@@ -56,7 +56,7 @@ impl Beginning {
         rustix::stdio::dup2_stdin(&nothing).map_err(|it| broken(it.into()))?;
         rustix::stdio::dup2_stdout(&nothing).map_err(|it| broken(it.into()))?;
         let prefork = Prefork::fork(Purpose::Serve);
-        // What makes launchers is forked: the rest of this process needs no namespaces and no mounts.
+        // The launcher zygote is forked already: the rest of this process needs neither namespaces nor mounts.
         stockade_sandbox::confine_gateway().map_err(broken)?;
         Ok(Beginning { control, recorder, prefork })
     }

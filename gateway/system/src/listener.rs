@@ -137,7 +137,7 @@ fn admit(stream: UnixStream, quota: &mut Quota, now: Instant) {
     let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
     if let Err(refused) = quota.admit(Taken { stream, uid, gid, pid, process }, now) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        // Who does not hear it sees that the connection is closed.
+        // A client that misses the message sees the closed connection.
         let _ = rustix::net::send(&refused.stream, TOO_MANY.as_bytes(), flags);
     }
 }

@@ -22,7 +22,7 @@ const LENGTH: usize = 16;
 /// Descriptors of a connection: itself, and its ticket.
 const DESCRIPTORS: usize = 2;
 
-/// What the listener says.
+/// Messages of the listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Message {
     /// A process connected. With it come the connection and its ticket, a pipe that is open as long as somebody serves it.

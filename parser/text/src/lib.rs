@@ -1,4 +1,4 @@
-//! What all readers of text share: places in a text, the one reader of JSON, and text made visible for a terminal.
+//! The base of all readers of text: places in a text, the one reader of JSON, and text made visible for a terminal.
 //!
 //! Functions alone: they read no files and change nothing.
 #![forbid(unsafe_code)]

@@ -103,7 +103,7 @@ mod tests {
             ". $(x)",
             "source /etc/*.sh",
             "ls ((",
-            // What an interpreter loads besides.
+            // Further files that an interpreter loads.
             "python3",
             "python3 run.py",
             "python3 --version run.py",

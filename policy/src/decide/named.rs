@@ -182,13 +182,13 @@ mod tests {
             "test -f /a",
             "tool http://host/a --to=https://b/c",
             "cat /a/*.txt",
-            // What runs, or is opened, is known only when it runs.
+            // The program, or the file, is known only when it runs.
             "$(x)",
             "tool $(x)",
             "rm /a/*.txt",
             "cat > $(x)",
             "cat < /a/$(x)",
-            // It depends on the directory of the call.
+            // The result depends on the directory of the call.
             "./tool",
             "bin/tool",
             "tool a/b",
@@ -198,11 +198,11 @@ mod tests {
             "cat < in",
             "rm a",
             "git status",
-            // It runs code of the project.
+            // The command runs code of the project.
             "make",
             "npm test",
             "cargo build",
-            // It is not understood, or sets what decides what runs.
+            // The command is not understood, or sets a variable that decides which program runs.
             "tool ((",
             "PATH=/x; tool",
             "export LD_PRELOAD=/x; tool",

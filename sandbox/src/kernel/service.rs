@@ -40,7 +40,7 @@ pub(crate) enum Role {
     Keeper,
     /// The gateway of a user, and the hooks, workers and proxies that it starts. Its launchers were forked before.
     ///
-    /// It is in no domain of Landlock: who is in one may not look at the namespaces of a client, and a hook has the rights of
+    /// No domain of Landlock confines it: a process in one may not look at the namespaces of a client, and a hook has the rights of
     /// its user.
     Gateway,
     /// Appends to the log. It starts nothing and connects to nothing.
@@ -136,7 +136,7 @@ pub(super) fn listener_table() -> Table {
     for call in NEEDED.iter().copied().filter_map(number) {
         table.rows.insert(call, Row { cases: Vec::new(), otherwise: Verdict::Allow });
     }
-    // What closes a descriptor looks first whether it is open.
+    // Whoever closes a descriptor first checks that it is open.
     let looks = Test::Is { argument: 1, mask: u32::MAX, value: libc::F_GETFD.unsigned_abs() };
     let looks = Case { tests: vec![looks], verdict: Verdict::Allow };
     if let Some(call) = number(libc::SYS_fcntl) {

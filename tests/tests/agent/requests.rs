@@ -1,4 +1,4 @@
-//! What a host may change in a running session, and what it may not: settings, servers of tools, thinking, messages that
+//! Changes that a host may make in a running session, and those that it may not: settings, servers of tools, thinking, messages that
 //! wait. Requests come in the middle of turns and questions, and late.
 
 use serde_json::{Value, json};
@@ -322,7 +322,7 @@ fn a_person_changes_a_plugin_between_two_turns_and_no_host_reloads_it() {
     begun(&mut host);
     assert_eq!(turn(&mut host, "go")["result"], "one");
     assert!(result(&server, "a").0.contains("GUARD_7"));
-    // It lies where no command writes: the person changes it, as settings are changed.
+    // The plugin lies where no command writes: the person changes it, as settings are changed.
     place.write("plugin/hooks/hooks.json", &guard("allow"));
     let told = error(&mut host, json!({ "subtype": "reload_plugins" }));
     assert!(told.contains("plugins are read when a session begins"), "{told}");

@@ -26,7 +26,7 @@ fn a_slow_client_is_dropped_and_comes_back() {
     quick.ask("session.send", json!({ "id": id, "text": "again" }));
     quick.until(is_result);
     let last = quick.events().last().expect("an event").0;
-    // What waited in the kernel comes still, then the end.
+    // Messages that waited in the kernel still arrive, then the end.
     let mut left = Vec::new();
     let _ = slow.stream.read_to_end(&mut left);
     assert!(left.len() < 9 << 20, "{} bytes", left.len());

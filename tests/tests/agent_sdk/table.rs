@@ -5,7 +5,7 @@ use stockade_tests::{Place, root};
 
 use super::{say, script, seen, seen_by_npm};
 
-/// What comes of each, in order.
+/// The outcome of each, in order.
 type Table = [(&'static str, Value)];
 
 fn page() -> String {

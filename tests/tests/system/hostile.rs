@@ -81,7 +81,7 @@ fn a_listener_that_was_taken_over_makes_no_user_another_and_ends_nothing() {
         return;
     }
     machine.install(POLICY);
-    // What runs before it all still runs after it.
+    // A command that ran before still runs afterwards.
     let mut command = machine.user("cay", &["stockade", "run", "--", "touch made; sleep 1000"]);
     let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("a command runs", || machine.root_does("ls /home/cay/project").contains("made"));

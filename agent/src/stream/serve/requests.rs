@@ -1,4 +1,4 @@
-//! What a host asks for besides turns. A request for something that is not built is an error that says why; none of them
+//! Requests of a host besides turns. A request for something that is not built is an error that says why; none of them
 //! gives the session a right that it did not have.
 
 use serde_json::{Value, json};

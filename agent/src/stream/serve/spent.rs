@@ -1,4 +1,4 @@
-//! What a session has used, as its results told it.
+//! Usage of a session, from its results.
 
 use serde_json::{Value, json};
 

@@ -51,7 +51,7 @@ fn settings_of_a_project_make_a_switch_stricter_and_never_looser() {
             assert_eq!(after(&tight_text, &loose), (tight, 1), "{key}");
             assert_eq!(after(&loose, &tight_text), (tight, 0), "{key}");
             assert_eq!(after(&loose, &loose), (!tight, 1), "{key}");
-            // What is no truth value counts as the strict one.
+            // A value that is not a Boolean counts as the strict one.
             assert_eq!(after(&loose, &set("'x'")), (tight, 1), "{key}");
         }
         let both = |first: &str, second: &str| {
