@@ -7,8 +7,9 @@
 #![warn(clippy::too_many_lines)]
 
 #[cfg(target_os = "linux")]
+pub mod attempts;
+#[cfg(target_os = "linux")]
 mod forked_worker;
-mod host;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod last_words;
@@ -19,19 +20,14 @@ mod launcher_zygote;
 #[cfg(not(target_os = "linux"))]
 mod other;
 mod peer;
-#[cfg(target_os = "linux")]
-mod probe;
 mod signals;
 #[cfg(target_os = "linux")]
 mod spawn;
 #[cfg(target_os = "linux")]
 mod supervise;
-#[cfg(target_os = "linux")]
-mod surroundings;
 
 #[cfg(target_os = "linux")]
 pub use forked_worker::{Branch, ForkedWorker};
-pub use host::{Host, Probe};
 pub use last_words::LastWords;
 #[cfg(target_os = "linux")]
 pub use launch::Loopback;

@@ -453,10 +453,6 @@ impl Stopper {
 /// Is `stockade launch`: reads the spec from descriptor 0, confines itself and becomes the command.
 /// Returns the exit status of the monitor.
 pub fn launch() -> i32 {
-    // A probe is started by the name of this executable, inside and outside.
-    if std::env::args_os().nth(2).is_some_and(|role| role == "probe") {
-        return crate::probe::inside();
-    }
     crate::launch::run()
 }
 

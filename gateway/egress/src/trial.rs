@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stockade_policy::{Host, Layer, NetworkRules, Origin, Reach, SandboxSettings};
-use stockade_sandbox::{Child, Probe, spawn};
+use stockade_probe::Probe;
+use stockade_sandbox::{Child, spawn};
 use stockade_spec::{Fallback, Files, Limits, Mediation, Program, SandboxSpec, Stdio};
 
 use super::messages::{self, Said, Told};

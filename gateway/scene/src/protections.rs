@@ -22,7 +22,7 @@ pub const REQUIRED: &[Protection] = &[
 pub fn is_available() -> bool {
     static AVAILABLE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *AVAILABLE.get_or_init(|| {
-        let enforced = stockade_sandbox::Host::start().enforced;
+        let enforced = stockade_probe::Host::start().enforced;
         REQUIRED.iter().all(|protection| enforced.suffices(*protection))
     })
 }

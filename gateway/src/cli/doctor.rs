@@ -8,7 +8,7 @@ use crate::cli::exit::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_sandbox::{Host, Probe};
+use stockade_probe::{Host, Probe};
 use stockade_spec::{Enforced, Protection, State};
 
 use self::between::Level;

@@ -28,10 +28,10 @@ pub(super) fn is_shell(arguments: &[OsString]) -> bool {
     if !named(arguments.first().and_then(|word| Path::new(word).file_name())) {
         return false;
     }
-    // An executable that is itself called so starts itself as launcher and scan worker under this name.
+    // An executable that is itself called so starts itself as launcher, scan worker and probe under this name.
     let own = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     let role = arguments.get(1).and_then(|word| word.to_str());
-    !(named(own.file_name()) && matches!(role, Some("launch" | "scan")))
+    !(named(own.file_name()) && matches!(role, Some("launch" | "scan" | stockade_probe::ROLE)))
 }
 
 /// Is the shell under that name.

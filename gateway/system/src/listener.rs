@@ -32,6 +32,10 @@ const MOST_DESCRIPTORS: u64 = 65_536;
 const TOO_MANY: &str = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32011,\"message\":\"this user has 256 connections already\",\
     \"data\":{\"code\":\"gateway_unreachable\",\"message\":\"this user has 256 connections already\",\
     \"help\":\"end some, or wait until commands end\"}}}\n";
+/// The answer to whoever comes when no descriptor is free.
+const FULL: &str = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32011,\"message\":\"the machine's gateway has no free file descriptor\",\
+    \"data\":{\"code\":\"gateway_unreachable\",\"message\":\"the machine's gateway has no free file descriptor\",\
+    \"help\":\"wait until commands of other users end\"}}}\n";
 
 /// Serves until the keeper is gone. Started as root, it listens first and then becomes its own user.
 ///
@@ -119,7 +123,11 @@ fn turn(listener: &UnixListener, keeper: &OwnedFd, quota: &mut Quota) -> Result<
     }
     for taken in quota.ready(now) {
         let Taken { stream, uid, gid, pid, .. } = taken;
-        let Ok((own, ticket)) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC) else { continue };
+        let pipe = || Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?);
+        let Ok((own, ticket)) = with_room(quota, now, pipe) else {
+            refuse(&stream, FULL);
+            continue;
+        };
         let said = Message::Connection { uid, gid, pid };
         message::send(keeper, said, &stream, &ticket)
             .map_err(|error| format!("the keeper takes nothing: {error}"))?;
@@ -130,14 +138,67 @@ fn turn(listener: &UnixListener, keeper: &OwnedFd, quota: &mut Quota) -> Result<
 
 /// Asks the kernel who made a connection, and puts it in line.
 fn admit(stream: UnixStream, quota: &mut Quota, now: Instant) {
-    // Whoever is gone, or is not named, gets nothing.
-    let Ok(process) = stockade_sandbox::peer_process(stream.as_fd()) else { return };
+    let asked = with_room(quota, now, || stockade_sandbox::peer_process(stream.as_fd()));
+    let process = match asked {
+        Ok(process) => process,
+        Err(error) if is_full(&error) => return refuse(&stream, FULL),
+        // Whoever is gone, or is not named, gets nothing.
+        Err(_) => return,
+    };
     let Ok(peer) = sockopt::socket_peercred(&stream) else { return };
     let (uid, gid) = (peer.uid.as_raw(), peer.gid.as_raw());
     let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
     if let Err(refused) = quota.admit(Taken { stream, uid, gid, pid, process }, now) {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        // A client that misses the message sees the closed connection.
-        let _ = rustix::net::send(&refused.stream, TOO_MANY.as_bytes(), flags);
+        refuse(&refused.stream, TOO_MANY);
+    }
+}
+
+/// Does what needs a descriptor; where none is free, those that ended give theirs back first.
+fn with_room<T>(quota: &mut Quota, now: Instant, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match act() {
+        Err(error) if is_full(&error) => {
+            quota.forget(now);
+            act()
+        }
+        done => done,
+    }
+}
+
+/// Says whether this process, or the machine, has no free descriptor (EMFILE, ENFILE of `open(2)`).
+fn is_full(error: &io::Error) -> bool {
+    let full = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    full.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error()))
+}
+
+/// Tells a client why it is not served. One that misses the message sees the closed connection.
+fn refuse(stream: &UnixStream, why: &str) {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let _ = rustix::net::send(stream, why.as_bytes(), flags);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_needs_a_descriptor_is_done_again_once_those_that_ended_are_back() {
+        let (mut quota, now) = (Quota::default(), Instant::now());
+        for (errors, error, expected) in [
+            (0, rustix::io::Errno::MFILE, (Ok(1), 1)),
+            (1, rustix::io::Errno::MFILE, (Ok(2), 2)),
+            (1, rustix::io::Errno::NFILE, (Ok(2), 2)),
+            (2, rustix::io::Errno::MFILE, (Err(Some(24)), 2)),
+            (1, rustix::io::Errno::SRCH, (Err(Some(3)), 1)),
+        ] {
+            let tries = Cell::new(0);
+            let act = || {
+                tries.set(tries.get() + 1);
+                if tries.get() <= errors { Err(error.into()) } else { Ok(tries.get()) }
+            };
+            let done = with_room(&mut quota, now, act).map_err(|error| error.raw_os_error());
+            assert_eq!((done, tries.get()), expected, "{errors} {error}");
+        }
     }
 }

@@ -13,6 +13,9 @@ pub(crate) const MOST: usize = 256;
 const BURST: u32 = 256;
 /// and then one more in this time: 64 in each second.
 const EACH: Duration = Duration::from_micros(15_625);
+/// So many tickets of one user, and twice as many as were open at the last look, wait until they are looked at: one that comes and
+/// goes all the time leaves few descriptors behind.
+const FEW: usize = 8;
 /// Most users at once.
 const MOST_USERS: usize = 4096;
 
@@ -32,6 +35,8 @@ pub(crate) struct Taken {
 struct User {
     /// The other end of each ticket: it closes when nobody serves that connection any more.
     tickets: Vec<OwnedFd>,
+    /// With so many tickets they are looked at.
+    look_at: usize,
     waiting: VecDeque<Taken>,
     /// How many go on at once, counted up to here.
     left: u32,
@@ -86,6 +91,9 @@ impl Quota {
     pub(crate) fn served(&mut self, uid: u32, ticket: OwnedFd) {
         if let Some(user) = self.users.get_mut(&uid) {
             user.tickets.push(ticket);
+            if user.tickets.len() >= user.look_at {
+                user.look();
+            }
         }
     }
 
@@ -109,7 +117,8 @@ impl Quota {
 
 impl User {
     fn new(now: Instant) -> User {
-        User { tickets: Vec::new(), waiting: VecDeque::new(), left: BURST, counted: now }
+        let (tickets, waiting) = (Vec::new(), VecDeque::new());
+        User { tickets, look_at: FEW, waiting, left: BURST, counted: now }
     }
 
     fn count(&self) -> usize {
@@ -118,6 +127,7 @@ impl User {
 
     fn look(&mut self) {
         self.tickets.retain(|ticket| !has_ended(ticket, PollFlags::empty()));
+        self.look_at = self.tickets.len().saturating_mul(2).max(FEW);
     }
 
     fn count_up(&mut self, now: Instant) {
@@ -171,6 +181,25 @@ mod tests {
         drop(open);
         quota.forget(now + Duration::from_secs(60));
         assert_eq!(quota.pause(), None);
+    }
+
+    #[test]
+    fn a_user_who_comes_and_goes_all_the_time_leaves_few_descriptors() {
+        let (mut quota, mut now) = (Quota::default(), Instant::now());
+        let mut most = 0;
+        let (own, _stays) = rustix::pipe::pipe().unwrap();
+        quota.admit(taken(1), now).unwrap();
+        quota.served(1, own);
+        for _ in 0..1000 {
+            now += EACH;
+            quota.admit(taken(1), now).unwrap();
+            for taken in quota.ready(now) {
+                let (own, _ends) = rustix::pipe::pipe().unwrap();
+                quota.served(taken.uid, own);
+            }
+            most = most.max(quota.users.get(&1).unwrap().tickets.len());
+        }
+        assert_eq!(most, FEW - 1);
     }
 
     #[test]

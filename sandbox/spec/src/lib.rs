@@ -12,7 +12,6 @@ pub mod help;
 pub mod journal;
 #[cfg(target_os = "linux")]
 pub mod note;
-pub mod pattern;
 pub mod run;
 #[cfg(target_os = "linux")]
 pub mod steps;
@@ -25,8 +24,8 @@ use std::path::PathBuf;
 pub use enforced::{Enforced, Protection, State};
 pub use git_text::{GitVariable, git_variables};
 pub use journal::{Before, Entry, MOST_KEPT_BYTES, Touched, read_journal};
-pub use pattern::{Match, Pattern, Wild};
 pub use run::{Ending, Error, Exit, Stdio};
+pub use stockade_pattern::{Match, Pattern, Wild};
 pub use violation::{AT_TOP, OWN_LOOPBACK, UNSEEN_SOCKET, Violation};
 
 /// Name that the kernel gives for pid 1 of a confined run (at most 15 bytes, `proc_pid_comm(5)`).

@@ -30,7 +30,7 @@ const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
 /// A group that the monitor made, holds locked, and removes.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub struct Group {
     /// Locked as long as its monitor lives.
     directory: File,
     counters: Counters,
@@ -60,14 +60,16 @@ struct Counter {
 
 /// Resources that a group counts once its limits are set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
-    pub(crate) memory: bool,
-    pub(crate) processes: bool,
+pub struct Counted {
+    /// Bytes of memory.
+    pub memory: bool,
+    /// Number of processes.
+    pub processes: bool,
 }
 
 impl Group {
     /// Makes one below the group of this process or beside it; none where that is not delegated.
-    pub(crate) fn make() -> Option<Group> {
+    pub fn make() -> Option<Group> {
         // Beside version 1, whose groups count all, no group of version 2 counts anything.
         let read = |mount: &str| fs::read_to_string(Path::new(mount).join("cgroup.controllers"));
         let (mount, there) = MOUNTS.iter().find_map(|it| read(it).ok().map(|there| (it, there)))?;
@@ -110,7 +112,7 @@ impl Group {
     }
 
     /// Says what it would count.
-    pub(crate) fn counts(&self) -> Counted {
+    pub fn counts(&self) -> Counted {
         let Counters { memory, processes, .. } = &self.counters;
         Counted { memory: memory.is_some(), processes: processes.is_some() }
     }

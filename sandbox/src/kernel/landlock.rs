@@ -55,7 +55,7 @@ pub(crate) struct Ruleset {
 const NEWEST_ABI: u32 = 7;
 
 /// Returns the newest ABI that both the kernel and this program know; 0 for none.
-pub(crate) fn abi() -> u32 {
+pub fn abi() -> u32 {
     syscalls::landlock_abi().unwrap_or(0).min(NEWEST_ABI)
 }
 

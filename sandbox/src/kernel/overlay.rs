@@ -12,9 +12,9 @@ use super::layout::{Mount, View};
 use super::mounts::{SAFE, beneath, is_absent, is_directory};
 use super::sources::{Left, open_in};
 use super::syscalls::{self, NO_LINKS, ONE_MOUNT};
-use stockade_spec::pattern::{Match, Pattern};
 use stockade_spec::{Access, Cache};
 use stockade_spec::{FileRule, SandboxSpec};
+use stockade_spec::{Match, Pattern};
 
 /// Overlays that are in their places.
 #[derive(Default)]

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::part::{Name, parts};
 use stockade_spec::Access;
-use stockade_spec::pattern::{Match, Pattern};
 use stockade_spec::violation::AT_TOP;
 use stockade_spec::{FileRule, Network, SandboxSpec, Violation};
+use stockade_spec::{Match, Pattern};
 
 /// Act of a call at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

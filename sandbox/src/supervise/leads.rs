@@ -13,8 +13,8 @@ use std::path::{Component, Path, PathBuf};
 use super::guard::{Act, Guard, Word};
 use crate::kernel::syscalls;
 use stockade_spec::Access;
-use stockade_spec::pattern::{Match, Pattern};
 use stockade_spec::{FileRule, SandboxSpec};
+use stockade_spec::{Match, Pattern};
 
 /// Links followed before the kernel gives up (`path_resolution(7)`).
 const MOST_LINKS: u32 = 40;

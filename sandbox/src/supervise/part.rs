@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::fold;
-use stockade_spec::pattern::{Pattern, Wild};
+use stockade_spec::{Pattern, Wild};
 
 /// One part of a name, compared as file systems that fold would.
 #[derive(Debug, Clone)]

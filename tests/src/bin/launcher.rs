@@ -1,5 +1,7 @@
 //! The launcher half of the sandbox, alone: what `stockade launch` is.
 
 fn main() {
-    std::process::exit(stockade_sandbox::launch());
+    let role = std::env::args().nth(1).unwrap_or_default();
+    let is_probe = role == stockade_probe::ROLE;
+    std::process::exit(if is_probe { stockade_probe::main() } else { stockade_sandbox::launch() });
 }

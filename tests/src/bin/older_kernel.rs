@@ -6,5 +6,7 @@ fn main() {
         let name = std::env::args().next().unwrap_or_default();
         stockade_tests::older::set(name.rsplit('/').next().unwrap_or_default());
     }
-    std::process::exit(stockade_sandbox::launch());
+    let role = std::env::args().nth(1).unwrap_or_default();
+    let is_probe = role == stockade_probe::ROLE;
+    std::process::exit(if is_probe { stockade_probe::main() } else { stockade_sandbox::launch() });
 }

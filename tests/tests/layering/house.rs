@@ -14,13 +14,15 @@ const LINES: &[(&str, usize)] = &[
     ("parser/text", 700),
     ("parser/explain", 190),
     ("parser/witness", 400),
-    ("policy/src", 7_060),
+    ("policy/src", 7_070),
+    ("policy/pattern", 340),
     ("policy/propose", 120),
     // Words of a choice for each misspelt key or value.
     ("policy/rules", 5_520),
     // With the filters of the machine's service, one for each of its processes.
-    ("sandbox/src", 12_030),
-    ("sandbox/spec", 1_420),
+    ("sandbox/src", 11_500),
+    ("sandbox/spec", 1_220),
+    ("sandbox/probe", 670),
     ("sandbox/seatbelt", 270),
     // With the trace of a caller, times of command lines and the sentence about approvers, which front ends share.
     ("gateway/wire", 1_480),
@@ -37,7 +39,7 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/scene", 4_350),
     ("gateway/review", 1_100),
     // With users that the name service switch alone knows, and a listener apart from the keeper: its message, its shares, its unit.
-    ("gateway/system", 1_970),
+    ("gateway/system", 2_010),
     ("gateway/tasks", 900),
     ("gateway/screen", 80),
     ("gateway/output", 560),
@@ -55,9 +57,6 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/src", 14_750),
     ("agent/web", 1_050),
 ];
-
-/// What the trusted parts are to come down to.
-const AIMS: &[(&str, usize)] = &[("sandbox/src", 11_500)];
 
 /// One part of a crate: its name, its modules, and its limit of lines.
 type Part = (&'static str, &'static [&'static str], usize);
@@ -119,9 +118,6 @@ fn each_crate_holds_no_more_lines_than_the_table_allows() {
         let files = sources_in(&[folder]).into_iter().filter(|path| !is_test(path));
         let lines: usize = files.map(|path| shipped(&read(&path)).filter(is_code).count()).sum();
         println!("{folder}: {lines} of {limit} lines");
-        if let Some((_, aim)) = AIMS.iter().find(|(name, _)| name == folder) {
-            println!("{folder}: {} lines above the aim of {aim}", lines.saturating_sub(*aim));
-        }
         assert!(lines > 0, "{folder} is empty");
         if lines > *limit {
             over.push(format!("{folder} holds {lines} lines, {limit} are allowed"));

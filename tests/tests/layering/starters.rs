@@ -35,7 +35,7 @@ const OTHERS: &[&str] = &[
     "gateway/system/src/keeper.rs",
     "gateway/system/src/tries.rs",
     "gateway/worker/src/worker.rs",
-    "sandbox/src/probe.rs",
+    "sandbox/probe/src/trial.rs",
     "sandbox/src/spawn.rs",
 ];
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use stockade_sandbox::Host;
+use stockade_probe::Host;
 use stockade_spec::{Access, Error, Network, Protection, SandboxSpec, State, Window};
 use stockade_tests::lacking::{Refused, control_groups, landlock, user_namespaces};
 

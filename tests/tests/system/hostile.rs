@@ -225,3 +225,20 @@ fn a_user_with_too_many_connections_is_told_so_and_another_is_served() {
     child.wait().unwrap();
     until("there is room again", || machine.run("ada", "true").status.success());
 }
+
+#[test]
+fn users_who_come_and_go_without_a_pause_leave_the_listener_its_descriptors() {
+    let Some(machine) = Machine::new() else { return };
+    machine.root_does(&format!("printf '%s' '{POLICY}' > /etc/policy.json"));
+    // Every process of the service has so many descriptors, and none may have more.
+    let few = ["prlimit", "--nofile=64:64", "setpriv", "--bounding-set", "-sys_resource"];
+    let install = ["stockade", "install", "--system", "--manager", "script"];
+    let policy = ["--policy", "/etc/policy.json"];
+    done(machine.root(&[&few[..], &install, &policy].concat()).output());
+    done(Ok(machine.run("ada", "true")));
+    let listener = machine.processes("system-listener");
+    // More calls than there are descriptors, each at once after the one before.
+    let calls = "for call in $(seq 100); do stockade run -- true || exit; done";
+    done(machine.user("ada", &["sh", "-c", calls]).output());
+    assert_eq!(machine.processes("system-listener"), listener);
+}

@@ -2,13 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use stockade_pattern::{Pattern, Reached, Segment, Wild, fits};
+
+pub use stockade_pattern::verbatim;
+
 use crate::decision::Decision;
 
 /// A pattern for absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathPattern {
     anchor: Anchor,
-    segments: Vec<Segment>,
+    /// What follows the anchor.
+    pattern: Pattern,
     /// The directory itself does not count, only what is below.
     below_only: bool,
 }
@@ -24,22 +29,6 @@ pub enum Anchor {
     Source(PathBuf),
     /// The working directory, for what refuses or asks the project as well.
     Cwd,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Segment {
-    /// `**`
-    Deep,
-    Literal(Vec<u8>),
-    Glob(Vec<Token>),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
-    Character(char),
-    Star,
-    Question,
-    Class { negated: bool, ranges: Vec<(char, char)> },
 }
 
 /// The anchors that only the call knows.
@@ -96,7 +85,7 @@ impl PathPattern {
             free && single && !body.is_empty() && (!directory_alone || effect != Decision::Allow);
         let mut segments: Vec<Segment> = Vec::new();
         if any_depth {
-            segments.push(Segment::Deep);
+            segments.push(Segment::Across);
         }
         for part in body.split('/').filter(|part| !part.is_empty() && *part != ".") {
             if part == ".." {
@@ -104,7 +93,8 @@ impl PathPattern {
             }
             segments.push(segment(part));
         }
-        Ok(PathPattern { anchor, segments, below_only: below && effect == Decision::Allow })
+        let pattern = Pattern::new(segments);
+        Ok(PathPattern { anchor, pattern, below_only: below && effect == Decision::Allow })
     }
 
     /// Says whether the pattern stands at the place of its settings file.
@@ -114,42 +104,41 @@ impl PathPattern {
 
     /// Says whether a segment asks for a character out of none, such as `[z-a]`.
     pub fn has_empty_class(&self) -> bool {
-        self.segments.iter().any(|segment| match segment {
-            Segment::Glob(tokens) => tokens.iter().any(|token| match token {
-                Token::Class { negated: false, ranges } => is_empty(ranges),
-                Token::Class { .. } | Token::Character(_) | Token::Star | Token::Question => false,
-            }),
-            Segment::Deep | Segment::Literal(_) => false,
+        self.pattern.segments().iter().any(|segment| match segment {
+            Segment::Wild(wild) => wild.has_empty_class(),
+            Segment::Across | Segment::Plain(_) => false,
         })
     }
 
     /// Says whether every matched path holds a name with a dot in front that the pattern spells out.
     pub fn names_a_hidden_file(&self) -> bool {
-        self.segments
-            .iter()
-            .any(|segment| matches!(segment, Segment::Literal(bytes) if bytes.starts_with(b".")))
+        self.plain().any(|bytes| bytes.starts_with(b"."))
     }
 
     /// Says whether the pattern names no place, only what may lie at any depth.
     pub fn is_of_any_depth(&self) -> bool {
-        self.segments.first() == Some(&Segment::Deep)
+        self.pattern.segments().first() == Some(&Segment::Across)
     }
 
     /// Returns the last segment, if the pattern spells it out.
     pub fn last(&self) -> Option<&[u8]> {
-        match self.segments.last() {
-            Some(Segment::Literal(bytes)) => Some(bytes),
-            Some(Segment::Deep | Segment::Glob(_)) | None => None,
+        match self.pattern.segments().last() {
+            Some(Segment::Plain(bytes)) => Some(bytes),
+            Some(Segment::Across | Segment::Wild(_)) | None => None,
         }
     }
 
     /// Returns a segment that every matched path holds, if there is one.
     pub fn key(&self) -> Option<&[u8]> {
-        let literals = self.segments.iter().filter_map(|segment| match segment {
-            Segment::Literal(bytes) => Some(bytes.as_slice()),
-            Segment::Deep | Segment::Glob(_) => None,
-        });
-        literals.max_by_key(|bytes| bytes.len())
+        self.plain().max_by_key(|bytes| bytes.len())
+    }
+
+    /// Returns the segments that the pattern spells out.
+    fn plain(&self) -> impl Iterator<Item = &[u8]> {
+        self.pattern.segments().iter().filter_map(|segment| match segment {
+            Segment::Plain(bytes) => Some(bytes.as_slice()),
+            Segment::Across | Segment::Wild(_) => None,
+        })
     }
 
     /// Says whether an absolute path without `.` and `..` is matched, or lies below what is.
@@ -160,9 +149,13 @@ impl PathPattern {
     fn matches_from(&self, base: &Path, path: &Path) -> bool {
         let Ok(rest) = path.strip_prefix(base) else { return false };
         let names: Vec<&[u8]> = rest.iter().map(|name| name.as_encoded_bytes()).collect();
-        self.walk(names.len(), false, |at, segment| {
-            names.get(at).is_some_and(|name| segment_matches(segment, name))
-        })
+        let count = names.len();
+        self.is_whole(&self.pattern.walk(names, |segment, name| segment.fits(name)), count)
+    }
+
+    /// Says whether a walk along so many names used the pattern up where it counts.
+    fn is_whole(&self, reached: &Reached, count: usize) -> bool {
+        reached.whole_with.is_some_and(|with| !self.below_only || with < count)
     }
 
     /// Says whether a path of this shape could be matched.
@@ -181,14 +174,15 @@ impl PathPattern {
             }
         }
         let names: Vec<&ShapeSegment> = names.collect();
-        self.walk(names.len(), shape.open, |at, segment| {
-            names.get(at).is_some_and(|name| match (segment, name) {
-                (Segment::Deep, _) => false,
-                (_, ShapeSegment::Known(bytes)) => segment_matches(segment, bytes),
-                (Segment::Literal(bytes), ShapeSegment::Glob(_)) => name.may_be(bytes),
-                (Segment::Glob(_), ShapeSegment::Glob(_)) => true,
-            })
-        })
+        let count = names.len();
+        let reached = self.pattern.walk(names, |segment, name| match (segment, name) {
+            (_, ShapeSegment::Known(bytes)) => segment.fits(bytes),
+            (Segment::Across, ShapeSegment::Glob(_)) => false,
+            (Segment::Plain(bytes), ShapeSegment::Glob(_)) => name.may_be(bytes),
+            (Segment::Wild(_), ShapeSegment::Glob(_)) => true,
+        });
+        // With more names to come it is enough that all that are known fit.
+        if shape.open { reached.is_alive() } else { self.is_whole(&reached, count) }
     }
 
     /// Returns the pattern as one absolute text for each place at which it begins, in which nothing but its wildcards is
@@ -206,16 +200,14 @@ impl PathPattern {
 
     fn absolute_from(&self, base: &Path) -> String {
         let mut text = verbatim(&base.to_string_lossy());
-        for segment in &self.segments {
+        for segment in self.pattern.segments() {
             if !text.ends_with('/') {
                 text.push('/');
             }
             match segment {
-                Segment::Deep => text.push_str("**"),
-                Segment::Literal(bytes) => {
-                    text.push_str(&verbatim(&String::from_utf8_lossy(bytes)))
-                }
-                Segment::Glob(tokens) => text.push_str(&glob_text(tokens)),
+                Segment::Across => text.push_str("**"),
+                Segment::Plain(bytes) => text.push_str(&verbatim(&String::from_utf8_lossy(bytes))),
+                Segment::Wild(wild) => text.push_str(&wild.text()),
             }
         }
         text
@@ -229,40 +221,6 @@ impl PathPattern {
             Anchor::Cwd => (None, &anchors.places),
         };
         one.into_iter().chain(many.iter().map(PathBuf::as_path))
-    }
-
-    /// Walks pattern and names; true when the pattern is used up at or above the last name. With `open`
-    /// it is enough that all names fit.
-    fn walk(&self, count: usize, open: bool, fits: impl Fn(usize, &Segment) -> bool) -> bool {
-        let mut reached = vec![false; count + 1];
-        if let Some(first) = reached.first_mut() {
-            *first = true;
-        }
-        for segment in &self.segments {
-            if open && reached.last() == Some(&true) {
-                return true;
-            }
-            let mut next = vec![false; count + 1];
-            let mut deep = false;
-            for at in 0..=count {
-                let here = reached.get(at) == Some(&true);
-                if *segment == Segment::Deep {
-                    deep |= here;
-                    set(&mut next, at, deep);
-                } else if here && fits(at, segment) {
-                    set(&mut next, at + 1, true);
-                }
-            }
-            reached = next;
-        }
-        let last = if self.below_only && !open { count } else { count + 1 };
-        reached.iter().take(last).any(|here| *here)
-    }
-}
-
-fn set(row: &mut [bool], at: usize, value: bool) {
-    if value && let Some(slot) = row.get_mut(at) {
-        *slot = true;
     }
 }
 
@@ -284,120 +242,15 @@ fn anchored<'a>(text: &'a str, source: &Path) -> (Anchor, &'a str) {
 
 fn segment(part: &str) -> Segment {
     if part == "**" {
-        return Segment::Deep;
+        return Segment::Across;
     }
     if !part.contains(['*', '?', '[', '\\']) {
-        return Segment::Literal(part.as_bytes().to_vec());
+        return Segment::Plain(part.as_bytes().to_vec());
     }
-    let tokens = tokens(part);
-    let literal: Option<String> = tokens
-        .iter()
-        .map(|token| match token {
-            Token::Character(character) => Some(*character),
-            Token::Star | Token::Question | Token::Class { .. } => None,
-        })
-        .collect();
-    literal.map_or(Segment::Glob(tokens), |text| Segment::Literal(text.into_bytes()))
-}
-
-fn tokens(text: &str) -> Vec<Token> {
-    let mut found = Vec::new();
-    let mut rest = text.chars();
-    while let Some(first) = rest.next() {
-        found.push(match first {
-            '*' if found.last() == Some(&Token::Star) => continue,
-            '*' => Token::Star,
-            '?' => Token::Question,
-            '\\' => Token::Character(rest.next().unwrap_or('\\')),
-            '[' => match class(rest.as_str()) {
-                Some((token, behind)) => {
-                    rest = behind.chars();
-                    token
-                }
-                None => Token::Character('['),
-            },
-            other => Token::Character(other),
-        });
-    }
-    found
-}
-
-fn class(text: &str) -> Option<(Token, &str)> {
-    let behind = text.strip_prefix(['!', '^']);
-    let (negated, mut rest) = (behind.is_some(), behind.unwrap_or(text).chars());
-    let mut ranges = Vec::new();
-    loop {
-        let first = rest.next()?;
-        if first == ']' && !ranges.is_empty() {
-            return Some((Token::Class { negated, ranges }, rest.as_str()));
-        }
-        let mut ahead = rest.clone();
-        match (ahead.next(), ahead.next()) {
-            (Some('-'), Some(end)) if end != ']' => {
-                ranges.push((first, end));
-                rest = ahead;
-            }
-            _ => ranges.push((first, first)),
-        }
-    }
-}
-
-fn segment_matches(segment: &Segment, name: &[u8]) -> bool {
-    match segment {
-        Segment::Deep => false,
-        Segment::Literal(bytes) => bytes == name,
-        Segment::Glob(tokens) => glob_matches(tokens, name),
-    }
-}
-
-/// Matches the characters of a name; of a name that is not UTF-8, what is none counts as one unknown character.
-fn glob_matches(tokens: &[Token], name: &[u8]) -> bool {
-    let name: Vec<char> = String::from_utf8_lossy(name).chars().collect();
-    fits(tokens, &name, |token| *token == Token::Star, |token, it| token_matches(token, *it))
-}
-
-/// Says whether the pieces of a pattern make up `text`, where a star takes any run.
-fn fits<P, T>(
-    pieces: &[P],
-    text: &[T],
-    is_star: impl Fn(&P) -> bool,
-    is: impl Fn(&P, &T) -> bool,
-) -> bool {
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    loop {
-        match (pieces.get(p), text.get(t)) {
-            (Some(piece), _) if is_star(piece) => {
-                star = Some((p, t));
-                p += 1;
-                continue;
-            }
-            (Some(piece), Some(one)) if is(piece, one) => {
-                p += 1;
-                t += 1;
-                continue;
-            }
-            (None, None) => return true,
-            (Some(_) | None, _) => {}
-        }
-        match star {
-            Some((at, from)) if from < text.len() => {
-                star = Some((at, from + 1));
-                p = at + 1;
-                t = from + 1;
-            }
-            Some(_) | None => return false,
-        }
-    }
-}
-
-fn token_matches(token: &Token, character: char) -> bool {
-    match token {
-        Token::Character(wanted) => *wanted == character,
-        Token::Star | Token::Question => true,
-        Token::Class { negated, ranges } => {
-            ranges.iter().any(|(first, last)| (*first..=*last).contains(&character)) != *negated
-        }
+    let wild = Wild::of_rule(part);
+    match wild.literal() {
+        Some(text) => Segment::Plain(text.into_bytes()),
+        None => Segment::Wild(wild),
     }
 }
 
@@ -412,62 +265,6 @@ impl ShapeSegment {
             }
         }
     }
-}
-
-/// Returns `text` so that it stands for itself alone in a pattern: each wildcard becomes a class of one character.
-pub fn verbatim(text: &str) -> String {
-    let mut result = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '*' | '?' | '[' => result.extend(['[', character, ']']),
-            plain => result.push(plain),
-        }
-    }
-    result
-}
-
-/// Returns tokens as the text that the sandbox reads: without escapes, and a wildcard that is none in brackets.
-fn glob_text(tokens: &[Token]) -> String {
-    let mut text = String::new();
-    for token in tokens {
-        match token {
-            Token::Character(one) => text.push_str(&verbatim(one.encode_utf8(&mut [0; 4]))),
-            Token::Star => text.push('*'),
-            Token::Question => text.push('?'),
-            // Nothing is excluded.
-            Token::Class { negated: true, ranges } if is_empty(ranges) => text.push('?'),
-            Token::Class { negated, ranges } => {
-                text.push_str(if *negated { "[!" } else { "[" });
-                text.push_str(&class_text(ranges));
-                text.push(']');
-            }
-        }
-    }
-    text
-}
-
-/// Says whether no range of a class holds a character: each ends before it begins.
-fn is_empty(ranges: &[(char, char)]) -> bool {
-    ranges.iter().all(|(first, last)| first > last)
-}
-
-/// Returns the inside of a class: a `]` first, where it ends no class, and a `-` where no character before it makes it a range.
-fn class_text(ranges: &[(char, char)]) -> String {
-    let kept = |(first, last): &&(char, char)| first <= last || is_empty(ranges);
-    let ranges: Vec<(char, char)> = ranges.iter().filter(kept).copied().collect();
-    let closes = ranges.first().is_some_and(|(first, _)| *first == ']');
-    let dash = if ranges.iter().any(|(first, _)| *first == '-') { "-" } else { "" };
-    let mut text = String::from(if closes { "" } else { dash });
-    for range in ranges {
-        match range {
-            (']', ']') => text.push(']'),
-            ('-', '-') => {}
-            ('-', last) => text.extend(['.', '-', last]),
-            (first, last) => text.extend([first, '-', last]),
-        }
-    }
-    text.push_str(if closes { dash } else { "" });
-    text
 }
 
 fn names_of(path: &Path) -> Vec<&[u8]> {

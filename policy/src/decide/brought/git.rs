@@ -10,10 +10,13 @@ use super::super::cover::program;
 use crate::facts::{Bringing, GitPlace, TreeChange};
 use crate::knowledge::{Brings, Version, knowledge, listed};
 
+/// Options that matter here and are in no list of a row.
+const OTHERS: [&[u8]; 5] = [b"--abort", b"--staged", b"--worktree", b"--merge", b"--keep"];
+
 /// The words of a sub-command.
 struct Words<'a> {
     row: &'static Brings,
-    options: Vec<&'a [u8]>,
+    options: Vec<Vec<u8>>,
     operands: Vec<&'a [u8]>,
     /// Those behind `--`.
     behind: Option<Vec<&'a [u8]>>,
@@ -86,26 +89,59 @@ impl<'a> Words<'a> {
         Some(read)
     }
 
+    /// Reads a word of options: `--name`, `--name=value`, a shortened name, or letters in one word (`gitcli(7)`).
     fn option(
         &mut self,
         word: &'a [u8],
         words: &mut impl Iterator<Item = Option<&'a [u8]>>,
     ) -> Option<()> {
-        let equals = word.iter().position(|byte| *byte == b'=').filter(|_| word.starts_with(b"--"));
-        let (name, value) = match equals {
-            Some(at) => (word.get(..at)?, word.get(at + 1..)),
-            None => (word, None),
-        };
-        self.options.push(name);
-        self.creates |= listed(&self.row.creates, name);
-        let takes = listed(&self.row.takes, name);
-        if takes || listed(&self.row.creates, name) || listed(&self.row.valued, name) {
+        if word.starts_with(b"--") {
+            let equals = word.iter().position(|byte| *byte == b'=').unwrap_or(word.len());
+            let (name, value) = word.split_at(equals);
+            return self.take(self.whole_name(name), value.get(1..), words);
+        }
+        for (at, letter) in word.iter().enumerate().skip(1) {
+            let name = [b'-', *letter];
+            let behind = word.get(at + 1..).filter(|behind| !behind.is_empty());
+            if self.has_value(&name) {
+                return self.take(name.to_vec(), behind, words);
+            }
+            self.options.push(name.to_vec());
+        }
+        Some(())
+    }
+
+    /// Returns the name that a shortened one stands for; git refuses one that could stand for two.
+    fn whole_name(&self, name: &[u8]) -> Vec<u8> {
+        let row = self.row;
+        let lists = [&row.valued, &row.takes, &row.creates, &row.whole, &row.unless];
+        let all = || lists.into_iter().flatten().map(|it| it.as_bytes()).chain(OTHERS);
+        let is_whole = all().any(|it| it == name);
+        let found = all().find(|it| !is_whole && it.starts_with(name));
+        found.unwrap_or(name).to_vec()
+    }
+
+    fn has_value(&self, name: &[u8]) -> bool {
+        [&self.row.takes, &self.row.creates, &self.row.valued]
+            .into_iter()
+            .any(|it| listed(it, name))
+    }
+
+    fn take(
+        &mut self,
+        name: Vec<u8>,
+        value: Option<&'a [u8]>,
+        words: &mut impl Iterator<Item = Option<&'a [u8]>>,
+    ) -> Option<()> {
+        self.creates |= listed(&self.row.creates, &name);
+        if self.has_value(&name) {
             let value = match value {
                 Some(value) => value,
                 None => words.next()??,
             };
-            self.taken.extend(takes.then_some(value));
+            self.taken.extend(listed(&self.row.takes, &name).then_some(value));
         }
+        self.options.push(name);
         Some(())
     }
 
@@ -137,7 +173,10 @@ fn changes(words: &Words<'_>, place: &Path) -> Option<Vec<TreeChange>> {
     };
     let places = |words: &[&[u8]]| places(words, place);
     match words.row.version {
-        Version::Operand => Some(vec![to(first?)]),
+        Version::Operand => {
+            let behind = || words.behind.as_ref()?.first().map(|it| it.to_vec());
+            Some(vec![to(first.or_else(behind)?)])
+        }
         Version::OperandOrPaths => {
             let behind = words.behind.as_deref();
             Some(match (first, behind) {
@@ -177,19 +216,21 @@ fn changes(words: &Words<'_>, place: &Path) -> Option<Vec<TreeChange>> {
             let onto = words.taken.last().map(|it| it.to_vec()).or(first);
             Some(vec![TreeChange::Switch(onto.unwrap_or_else(upstream))])
         }
-        Version::Picked => Some(words.operands.iter().map(|it| picked(it)).collect()),
+        Version::Picked => Some(words.operands.iter().flat_map(|it| picked(it)).collect()),
         Version::Stashed => stashed(words),
     }
 }
 
-/// Returns what picking a commit, or a range of them, writes.
-fn picked(text: &[u8]) -> TreeChange {
-    match text.windows(2).position(|it| it == b"..") {
-        Some(at) => {
-            let (from, to) = text.split_at(at);
-            TreeChange::Between(from.to_vec(), to.iter().skip(2).copied().collect())
-        }
-        None => TreeChange::Between([text, b"^"].concat(), text.to_vec()),
+/// Returns what picking a commit, a range of them, or those of two sides writes (`gitrevisions(7)`).
+fn picked(text: &[u8]) -> Vec<TreeChange> {
+    let or_head = |rev: &[u8]| if rev.is_empty() { b"HEAD".to_vec() } else { rev.to_vec() };
+    let Some(at) = text.windows(2).position(|it| it == b"..") else {
+        return vec![TreeChange::Between([text, b"^"].concat(), text.to_vec())];
+    };
+    let (from, to) = text.split_at(at);
+    match (to.strip_prefix(b"..."), to.strip_prefix(b"..")) {
+        (Some(to), _) => vec![TreeChange::Merge(or_head(from)), TreeChange::Merge(or_head(to))],
+        (None, to) => vec![TreeChange::Between(or_head(from), or_head(to.unwrap_or_default()))],
     }
 }
 

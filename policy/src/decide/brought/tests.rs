@@ -71,12 +71,21 @@ fn git_brings_the_version_that_it_goes_to() {
             "git switch --conflict merge main",
             "git switch --conflict=merge main",
             "git switch -",
+            "git switch -- main",
+            "git switch -fd main",
+            "git switch -dfc new main",
+            "git switch -cnew main",
+            "git switch --disc main",
+            "git switch --crea new main",
             "git reset",
             "git reset --soft main",
             "git reset --hard",
             "git reset --hard main",
             "git reset --merge main",
             "git reset --keep main",
+            "git reset --har main",
+            "git reset --mer main",
+            "git reset -q --har",
             "git merge",
             "git merge a b",
             "git merge -m text a",
@@ -105,12 +114,21 @@ fn git_brings_the_version_that_it_goes_to() {
             git switch --conflict merge main  =>  /p: switch main
             git switch --conflict=merge main  =>  /p: switch main
             git switch -  =>  /p: switch -
+            git switch -- main  =>  /p: switch main
+            git switch -fd main  =>  /p: reset main
+            git switch -dfc new main  =>  /p: reset main
+            git switch -cnew main  =>  /p: switch main
+            git switch --disc main  =>  /p: reset main
+            git switch --crea new main  =>  /p: switch main
             git reset  =>  -
             git reset --soft main  =>  -
             git reset --hard  =>  /p: reset HEAD
             git reset --hard main  =>  /p: reset main
             git reset --merge main  =>  /p: switch main
             git reset --keep main  =>  /p: switch main
+            git reset --har main  =>  /p: reset main
+            git reset --mer main  =>  /p: switch main
+            git reset -q --har  =>  /p: reset HEAD
             git merge  =>  /p: merge @{u}
             git merge a b  =>  /p: merge a + /p: merge b
             git merge -m text a  =>  /p: merge a
@@ -199,6 +217,12 @@ fn git_brings_what_it_picks_and_what_was_put_away() {
         &[
             "git cherry-pick a b",
             "git cherry-pick a..b",
+            "git cherry-pick ..b",
+            "git cherry-pick a..",
+            "git cherry-pick a...b",
+            "git cherry-pick ...b",
+            "git cherry-pick -nm1 a",
+            "git cherry-pick -nm 1 a",
             "git cherry-pick -m 1 a",
             "git cherry-pick --abort",
             "git cherry-pick --quit",
@@ -218,6 +242,12 @@ fn git_brings_what_it_picks_and_what_was_put_away() {
         expect![[r#"
             git cherry-pick a b  =>  /p: from a^ to a + /p: from b^ to b
             git cherry-pick a..b  =>  /p: from a to b
+            git cherry-pick ..b  =>  /p: from HEAD to b
+            git cherry-pick a..  =>  /p: from a to HEAD
+            git cherry-pick a...b  =>  /p: merge a + /p: merge b
+            git cherry-pick ...b  =>  /p: merge HEAD + /p: merge b
+            git cherry-pick -nm1 a  =>  /p: from a^ to a
+            git cherry-pick -nm 1 a  =>  /p: from a^ to a
             git cherry-pick -m 1 a  =>  /p: from a^ to a
             git cherry-pick --abort  =>  /p: reset HEAD
             git cherry-pick --quit  =>  -

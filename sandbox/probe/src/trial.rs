@@ -1,7 +1,4 @@
-//! The probes: each act is tried outside, as the control, and confined; a claim whose act succeeds is not made.
-
-mod inside;
-mod stranger;
+//! The trials: each act is tried outside, as the control, and confined; a claim whose act succeeds is not made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,22 +12,21 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
-use crate::kernel::{landlock, syscalls};
-use crate::{Host, Probe, spawn};
+use stockade_sandbox::{attempts, spawn};
 use stockade_spec::{Access, Fallback, FileRule};
 use stockade_spec::{
     Enforced, Error, Files, Limits, Mediation, Network, Program, Protection, SandboxSpec, State,
     Stdio,
 };
 
-pub(crate) use inside::run as inside;
-use stranger::Stranger;
+use super::stranger::Stranger;
+use super::{Host, Probe, inside};
 
 /// A name that the confined probe may not make.
-const GUARDED: &str = ".guarded-by-the-probe";
+pub(super) const GUARDED: &str = ".guarded-by-the-probe";
 
 /// The variables that the probe is given, and no others.
-const VARIABLES: &[&str] =
+pub(super) const VARIABLES: &[&str] =
     &["PROBE_PLACE", "PROBE_PROCESS", "PROBE_SERVER", "PROBE_MESSAGES", "PROBE_LEAVES"];
 
 /// Time after which processes left behind by a run must be gone.
@@ -63,7 +59,7 @@ pub(crate) fn probe(launcher: &Path) -> Host {
             Err(_) => Host::without(&why(&error)).enforced,
         },
     };
-    let (kernel, landlock_abi) = (kernel(), landlock::abi());
+    let (kernel, landlock_abi) = (kernel(), attempts::landlock_abi());
     let surroundings = crate::surroundings::notes();
     Host { probes, surroundings, enforced, lacks_namespaces, kernel, landlock_abi }
 }
@@ -93,7 +89,7 @@ pub(crate) fn start(launcher: &Path) -> Host {
         Err(error) => Host::without(&why(&error)).enforced,
     };
     let (probes, surroundings) = (Vec::new(), Vec::new());
-    let landlock_abi = landlock::abi();
+    let landlock_abi = attempts::landlock_abi();
     let (lacks_namespaces, kernel) = (false, kernel());
     Host { probes, surroundings, enforced, lacks_namespaces, kernel, landlock_abi }
 }
@@ -146,7 +142,7 @@ impl Ground {
         let unique = format!("stockade-probe-{}-{:?}", process::id(), std::thread::current().id());
         let stranger = Stranger::enter().map_err(failed)?;
         let inherited = File::open("/dev/null").map_err(failed)?;
-        syscalls::inherit(inherited.as_fd()).map_err(failed)?;
+        attempts::inherit(inherited.as_fd()).map_err(failed)?;
         let place = Ground::place(&unique)?;
         let fill = || {
             for name in ["outside", "denied", "project"] {
@@ -202,7 +198,7 @@ impl Ground {
     fn outside(&self, launcher: &Path) -> Result<Succeeded, Error> {
         let failed = |source| Error::Launcher { path: launcher.to_path_buf(), source };
         let mut child = Command::new(launcher);
-        child.args(["launch", "probe"]).envs(VARIABLES.iter().zip(self.values(false)));
+        child.arg(super::ROLE).envs(VARIABLES.iter().zip(self.values(false)));
         child.env("PROBE_NOT_GIVEN", "").current_dir("/");
         let output = child.stdin(process::Stdio::null()).output().map_err(failed)?;
         Ok(succeeded(&String::from_utf8_lossy(&output.stdout)))
@@ -251,7 +247,7 @@ impl Ground {
         SandboxSpec {
             program: Program {
                 path: launcher.canonicalize().unwrap_or_else(|_| launcher.to_path_buf()),
-                argv: ["stockade", "launch", "probe"].map(Into::into).into(),
+                argv: ["stockade", super::ROLE].map(Into::into).into(),
                 environment: VARIABLES.iter().map(Into::into).zip(self.values(true)).collect(),
                 cwd: "/".into(),
             },
@@ -294,7 +290,7 @@ fn user_namespaces() -> Probe {
 }
 
 fn landlock_level() -> Probe {
-    let seen = match landlock::abi() {
+    let seen = match attempts::landlock_abi() {
         0 => Err((
             "the kernel has no Landlock, or it is switched off".to_owned(),
             "add `landlock` to the kernel's `lsm=` parameter".to_owned(),

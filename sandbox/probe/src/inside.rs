@@ -1,4 +1,4 @@
-//! The acts that probes try: `stockade launch probe`, once outside and once confined.
+//! The acts that probes try: `stockade probe`, once outside and once confined.
 //!
 //! Each line of output is the name of an act and whether it succeeded. Nothing is left behind but what the
 //! caller made for it and removes.
@@ -11,11 +11,14 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::kernel::syscalls::{self, Fork};
+use stockade_sandbox::attempts;
 use stockade_spec::Protection;
 
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_millis(200);
+
+/// Time after which what is left behind ends by itself.
+const LEFT_BEHIND: Duration = Duration::from_secs(20);
 
 /// Objects of the acts, from the environment.
 pub(super) struct Scene {
@@ -56,7 +59,9 @@ pub(super) const ACTS: &[Act] = &[
     Act {
         name: "make a protected name",
         protections: &[Protection::Protected],
-        run: |scene| fs::write(scene.place.join("project").join(super::GUARDED), "x").is_ok(),
+        run: |scene| {
+            fs::write(scene.place.join("project").join(super::trial::GUARDED), "x").is_ok()
+        },
     },
     Act {
         name: "read a denied file",
@@ -83,7 +88,7 @@ pub(super) const ACTS: &[Act] = &[
     Act {
         name: "signal a process of the host",
         protections: &[Protection::Processes],
-        run: |scene| syscalls::kill(scene.process, 0).is_ok(),
+        run: |scene| attempts::may_signal(scene.process),
     },
     Act {
         name: "see a process of the host",
@@ -96,13 +101,13 @@ pub(super) const ACTS: &[Act] = &[
         run: |scene| {
             let is_hosts =
                 fs::read_link("/proc/self/ns/ipc").is_ok_and(|own| own == scene.messages);
-            is_hosts && syscalls::try_message_queue().is_ok()
+            is_hosts && attempts::make_message_queue()
         },
     },
     Act {
         name: "join a kernel keyring",
         protections: &[Protection::Keyring],
-        run: |_| syscalls::join_keyring().is_ok(),
+        run: |_| attempts::join_keyring(),
     },
     Act {
         name: "write a setting of the kernel",
@@ -123,27 +128,21 @@ pub(super) const ACTS: &[Act] = &[
     Act {
         name: "make a namespace",
         protections: &[Protection::Syscalls],
-        run: |_| match syscalls::fork(libc::CLONE_NEWUSER) {
-            Ok(Fork::Child) => syscalls::exit_now(0),
-            Ok(Fork::Parent(pid)) => syscalls::wait(pid, 0).is_ok(),
-            Err(_) => false,
-        },
+        run: |_| attempts::make_user_namespace(),
     },
     Act {
         name: "reach the terminal's input queue",
         protections: &[Protection::Tty],
         // Without a terminal the kernel still looks; a filter does not let it.
         run: |_| {
-            let refused = syscalls::inject_input().err().and_then(|error| error.raw_os_error());
+            let refused = attempts::inject_input().err().and_then(|error| error.raw_os_error());
             refused != Some(libc::EPERM)
         },
     },
     Act {
         name: "have files without a limit",
         protections: &[Protection::Limits],
-        run: |_| {
-            syscalls::limit(libc::RLIMIT_FSIZE).is_ok_and(|(soft, _)| soft == libc::RLIM_INFINITY)
-        },
+        run: |_| attempts::has_unlimited_files(),
     },
     Act {
         name: "have more descriptors than three",
@@ -155,13 +154,14 @@ pub(super) const ACTS: &[Act] = &[
         name: "see a variable that was not given",
         protections: &[Protection::Env],
         run: |_| {
-            std::env::vars_os().any(|(name, _)| !super::VARIABLES.iter().any(|it| name == *it))
+            std::env::vars_os()
+                .any(|(name, _)| !super::trial::VARIABLES.iter().any(|it| name == *it))
         },
     },
 ];
 
 /// Tries all acts and prints what came of each; returns the exit status.
-pub(crate) fn run() -> i32 {
+pub fn run() -> i32 {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let scene = Scene {
         place: variable("PROBE_PLACE").into(),
@@ -174,12 +174,8 @@ pub(crate) fn run() -> i32 {
         lines.push_str(&format!("{}={}\n", act.name, (act.run)(&scene)));
     }
     // Outlives this process unless somebody ends it; it holds the pipe that the caller reads to its end.
-    if variable("PROBE_LEAVES") == "true"
-        && let Ok(Fork::Child) = syscalls::fork(0)
-    {
-        let _ = syscalls::setsid();
-        std::thread::sleep(Duration::from_secs(20));
-        syscalls::exit_now(0);
+    if variable("PROBE_LEAVES") == "true" {
+        attempts::leave_process_behind(LEFT_BEHIND);
     }
     i32::from(std::io::stdout().write_all(lines.as_bytes()).is_err())
 }

@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use stockade_pattern::{Match, Pattern};
 use stockade_rules::Decision;
 use stockade_rules::pattern::path::{Anchors, PathPattern};
-use stockade_spec::{Match, Pattern};
 
 const PATTERN: &str =
     r"(/(\*\*|([abé.*?]|\[[!^]?[\]abé-]([!a-b-]-[b-é])?[!-]{0,2}\]|\\[*?b\[]){1,4})){1,4}(/\*\*)?";

@@ -1,8 +1,33 @@
-//! Protections that this machine can enforce, found by trying.
+//! Protections that this machine can enforce, found by trying: for `doctor`, and for the question whether a run can be confined.
+//!
+//! Starts this executable again as [`ROLE`], outside and confined by the sandbox, in a directory of its own that it removes; reads no
+//! settings and decides nothing.
+#![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
+
+#[cfg(target_os = "linux")]
+mod inside;
+#[cfg(target_os = "linux")]
+mod stranger;
+#[cfg(target_os = "linux")]
+mod surroundings;
+#[cfg(target_os = "linux")]
+mod trial;
 
 use std::path::Path;
 
 use stockade_spec::{Enforced, Protection};
+
+/// Word by which this executable is started again, to try the acts.
+pub const ROLE: &str = "probe";
+
+/// Is the process that tries the acts; returns its exit status.
+pub fn main() -> i32 {
+    #[cfg(target_os = "linux")]
+    return inside::run();
+    #[cfg(not(target_os = "linux"))]
+    1
+}
 
 /// Protections that this machine can enforce.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +62,7 @@ pub struct Probe {
 impl Host {
     /// Tries everything once, with this executable as the launcher; takes a few milliseconds.
     ///
-    /// This executable must call [`crate::launch`] when its first argument is `launch`.
+    /// This executable must call [`stockade_sandbox::launch`] when its first argument is `launch`, and [`main`] when it is [`ROLE`].
     pub fn probe() -> Host {
         match std::env::current_exe() {
             Ok(launcher) => Host::probe_with(&launcher),
@@ -49,7 +74,7 @@ impl Host {
     pub fn start() -> Host {
         #[cfg(target_os = "linux")]
         return match std::env::current_exe() {
-            Ok(launcher) => crate::probe::start(&launcher),
+            Ok(launcher) => trial::start(&launcher),
             Err(error) => Host::without(&format!("this executable cannot be found: {error}")),
         };
         #[cfg(not(target_os = "linux"))]
@@ -59,7 +84,7 @@ impl Host {
     /// Tries everything once, with `launcher` as the launcher.
     pub fn probe_with(launcher: &Path) -> Host {
         #[cfg(target_os = "linux")]
-        return crate::probe::probe(launcher);
+        return trial::probe(launcher);
         #[cfg(not(target_os = "linux"))]
         {
             let _ = launcher;
@@ -68,7 +93,7 @@ impl Host {
     }
 
     /// Returns the report for a machine that enforces nothing.
-    pub(crate) fn without(reason: &str) -> Host {
+    fn without(reason: &str) -> Host {
         let missing = |protection: &Protection| {
             (*protection, stockade_spec::State::Missing(reason.to_owned()))
         };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::kernel::group::{Counted, Group};
+use stockade_sandbox::attempts::{Counted, Group};
 
 /// Returns one sentence for each fact worth knowing.
 pub(crate) fn notes() -> Vec<String> {
@@ -37,7 +37,7 @@ struct Facts {
 
 /// Says whether mounts cover parts of `/proc`, given `/proc/self/mountinfo`. Linux then refuses a new `/proc` to a user
 /// namespace (`mount_too_revealing` in `fs/namespace.c`); empty places for mounts, as `binfmt_misc` has one, do not count.
-pub(crate) fn hides_parts_of_proc(mounts: &str) -> bool {
+fn hides_parts_of_proc(mounts: &str) -> bool {
     let places = mounts.lines().filter_map(|line| line.split(' ').nth(4));
     places
         .filter(|place| *place != "/proc/sys/fs/binfmt_misc")
