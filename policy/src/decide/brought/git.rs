@@ -149,6 +149,12 @@ impl<'a> Words<'a> {
         self.options.iter().any(|option| listed(options, option))
     }
 
+    /// Returns the first operand, in front of `--` or behind.
+    fn version(&self) -> Option<Vec<u8>> {
+        let behind = self.behind.as_ref().and_then(|it| it.first());
+        self.operands.first().or(behind).map(|it| it.to_vec())
+    }
+
     fn is(&self, option: &str) -> bool {
         self.has(&[option])
     }
@@ -173,10 +179,7 @@ fn changes(words: &Words<'_>, place: &Path) -> Option<Vec<TreeChange>> {
     };
     let places = |words: &[&[u8]]| places(words, place);
     match words.row.version {
-        Version::Operand => {
-            let behind = || words.behind.as_ref()?.first().map(|it| it.to_vec());
-            Some(vec![to(first.or_else(behind)?)])
-        }
+        Version::Operand => Some(vec![to(words.version()?)]),
         Version::OperandOrPaths => {
             let behind = words.behind.as_deref();
             Some(match (first, behind) {
