@@ -4,6 +4,8 @@
 mod collector;
 #[path = "telemetry/receiver.rs"]
 mod receiver;
+#[path = "telemetry/sessions.rs"]
+mod sessions;
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};

@@ -145,7 +145,7 @@ impl Gateway {
         Ok(Run { id, gateway: self.clone(), told, answer, is_over: false })
     }
 
-    async fn call<R: DeserializeOwned>(
+    pub(crate) async fn call<R: DeserializeOwned>(
         &self,
         method: &str,
         params: &impl Serialize,

@@ -16,6 +16,7 @@ mod gateway;
 mod host;
 mod list;
 mod own;
+mod progress;
 mod restore;
 mod schema;
 mod session;

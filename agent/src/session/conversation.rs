@@ -14,6 +14,7 @@ use stockade_turn::{End, Hands as _, Interrupt, Limits, Step, Turn};
 use super::compact;
 use super::context;
 use super::display::Display;
+use super::progress::Steps;
 use super::rewind;
 use super::room::Room;
 use super::transcript::Transcript;
@@ -34,6 +35,9 @@ pub(crate) struct Conversation {
     pub(super) ledger: Ledger,
     /// The part that is recorded.
     noted: Ledger,
+    /// The part of which the gateway was told.
+    pub(super) reported: Ledger,
+    pub(super) steps: Steps,
     /// When the model answered last.
     pub(super) answered: Option<Instant>,
     pub(super) transcript: Transcript,
@@ -79,6 +83,8 @@ impl Conversation {
             messages,
             ledger,
             noted: Ledger::default(),
+            reported: Ledger::default(),
+            steps: Steps::default(),
             answered: None,
             transcript,
             room: Room::new(compacts),
@@ -153,21 +159,23 @@ impl Conversation {
         let begun = Instant::now();
         self.door.begin_turn();
         emit(self.init());
+        self.tell_turn().await;
         let mut blocks = message.unwrap_or_default();
         let is_command = !std::mem::take(&mut self.is_verbatim);
         if is_command && let Some(end) = self.commanded(&blocks, interrupt, emit).await {
-            return self.told((&end, 0), (begun, Usage::default(), 0), emit);
+            return self.told((&end, 0), (begun, Usage::default(), 0), emit).await;
         }
         let text = text_of(&blocks);
         self.open().await;
+        self.tell_turn().await;
         if let Some(reason) = self.finish_pending(blocks.is_empty(), interrupt, emit).await {
-            return self.told((&End::Ended(reason), 0), (begun, Usage::default(), 0), emit);
+            return self.told((&End::Ended(reason), 0), (begun, Usage::default(), 0), emit).await;
         }
         if !blocks.is_empty() {
             let said = self.door.event("UserPromptSubmit", "", json!({ "prompt": text })).await;
             if let Some(reason) = said.stops() {
                 let end = End::Ended(format!("a hook blocked the prompt: {reason}"));
-                return self.told((&end, 0), (begun, Usage::default(), 0), emit);
+                return self.told((&end, 0), (begun, Usage::default(), 0), emit).await;
             }
             blocks.extend(said.blocks_of_text());
         }
@@ -189,7 +197,7 @@ impl Conversation {
             // The turn is over, whatever a hook says.
             let _ = self.door.event("StopFailure", class, more).await;
         }
-        self.told((&end, asked), (begun, usage, api), emit)
+        self.told((&end, asked), (begun, usage, api), emit).await
     }
 
     /// Does what a message commands, such as `/compact`; none for a message that is no command.
@@ -229,6 +237,7 @@ impl Conversation {
 
     /// Tells the hooks that the session ends.
     pub(crate) async fn end(&self) {
+        self.tell_end().await;
         // The session is over, whatever a hook says.
         let _ = self.door.event("SessionEnd", "other", json!({})).await;
     }
@@ -343,12 +352,13 @@ impl Conversation {
         (end, turns, usage, api)
     }
 
-    fn told(
+    async fn told(
         &mut self,
         (end, turns): (&End, u64),
         (begun, usage, api): (Instant, Usage, u64),
         emit: &mut (dyn FnMut(Value) + Send),
     ) -> Ended {
+        self.tell_turn_end(end).await;
         let ended = Ended::of(end);
         if !ended.class.is_empty() {
             emit(self.frames.no_answer(ended.text.as_deref().unwrap_or_default(), ended.class));

@@ -9,6 +9,7 @@ pub(crate) mod database;
 mod display;
 pub(crate) mod indexed;
 mod opening;
+mod progress;
 mod projection;
 mod record;
 mod reread;

@@ -26,6 +26,7 @@ impl Conversation {
         let said =
             self.door.event("SessionStart", source, json!({ "model": self.asks.model })).await;
         self.opening.extend(said.blocks_of_text());
+        self.tell_start(source).await;
         for (file, layer) in std::mem::take(&mut self.instructions) {
             let more = json!({ "file_path": file, "memory_type": layer });
             let _ = self.door.event("InstructionsLoaded", "session_start", more).await;

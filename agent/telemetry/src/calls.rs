@@ -1,4 +1,5 @@
-//! Spans of calls: `call` over `judge`, `ask` and `run`, put together from the records of one decision.
+//! Spans of calls: `call` over `judge`, `ask` and `run`, put together from the records of one decision. A call of an agent that
+//! tells of its turns is below the span of its turn.
 //!
 //! All identities are derived from the records, so whoever sends a record again sends the same span again.
 
@@ -9,6 +10,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::record::{Attributes, Include, Record};
+use crate::sessions::{self, Known, Step};
 
 /// Most calls that are known at once.
 const MOST: usize = 4096;
@@ -37,7 +39,7 @@ pub(crate) struct Trace {
     /// 32 hexadecimal digits.
     pub(crate) id: String,
     /// The span of the caller.
-    parent: Option<String>,
+    pub(crate) parent: Option<String>,
     pub(crate) flags: u8,
 }
 
@@ -45,6 +47,9 @@ pub(crate) struct Trace {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Open {
     pub(crate) trace: Trace,
+    /// The span of its turn or session.
+    #[serde(default)]
+    above: Option<String>,
     start: u64,
     runs: String,
     attributes: Attributes,
@@ -57,11 +62,12 @@ pub(crate) struct Open {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
     pub(crate) open: BTreeMap<String, Open>,
+    pub(crate) sessions: Known,
 }
 
 impl Trace {
     /// Returns the trace of a decision.
-    fn of(record: Record<'_>) -> Trace {
+    pub(crate) fn of(record: Record<'_>) -> Trace {
         if let Some(trace) = record.text(&["agent", "trace"]).and_then(Trace::given) {
             return trace;
         }
@@ -101,18 +107,19 @@ fn digits<const BYTES: usize>(words: &[&str]) -> String {
 }
 
 /// Returns the identity of a span.
-fn span(name: &str, of: &str) -> String {
+pub(crate) fn span(name: &str, of: &str) -> String {
     digits::<8>(&["span", name, of])
 }
 
 impl Calls {
-    /// Takes a record in, and returns the spans that it completes, and the trace and span to which it belongs.
-    pub(crate) fn take(
-        &mut self,
-        record: Record<'_>,
-        include: &[Include],
-    ) -> (Vec<Span>, Option<(Trace, String)>) {
+    /// Takes a record in, and returns the spans that it completes, and what it says besides.
+    pub(crate) fn take(&mut self, record: Record<'_>, include: &[Include]) -> (Vec<Span>, Step) {
         let mut spans = Vec::new();
+        if record.kind() == "session" {
+            let step = sessions::take(&mut self.sessions, record, include, &mut spans);
+            spans.retain(|span| span.trace.flags & SAMPLED != 0);
+            return (spans, step);
+        }
         let time = record.time(&["time"]).unwrap_or_default();
         let id = match record.kind() {
             "decision" => {
@@ -135,7 +142,7 @@ impl Calls {
             self.open.remove(id);
         }
         spans.retain(|span| span.trace.flags & SAMPLED != 0);
-        (spans, belongs)
+        (spans, Step { belongs, ..Step::default() })
     }
 
     fn decision(
@@ -149,8 +156,10 @@ impl Calls {
         let start = time.saturating_sub(judged.saturating_mul(1000));
         let verdict = record.text(&["verdict", "decision"]).unwrap_or_default();
         let code = record.text(&["verdict", "code"]).unwrap_or_default();
+        let trace = Trace::of(record);
         let open = Open {
-            trace: Trace::of(record),
+            above: sessions::above(&self.sessions, record, &trace),
+            trace,
             start,
             runs: record.text(&["runs"]).unwrap_or_default().to_owned(),
             attributes: record.attributes(include),
@@ -266,8 +275,8 @@ impl Calls {
             name: "call",
             trace: open.trace.clone(),
             id: span("call", id),
-            parent: open.trace.parent.clone(),
-            is_remote: open.trace.parent.is_some(),
+            parent: open.above.clone().or_else(|| open.trace.parent.clone()),
+            is_remote: open.above.is_none() && open.trace.parent.is_some(),
             start: open.start,
             end: end.max(open.start),
             attributes: std::mem::take(&mut open.attributes),

@@ -92,6 +92,7 @@ impl Follow {
         if pending.records > 0 {
             self.position.next = pending.last + 1;
             self.position.open.clone_from(&self.calls.open);
+            self.position.sessions.clone_from(&self.calls.sessions);
             self.store.keep(&self.position)?;
         }
         tracing::debug!(records = pending.records, next = self.position.next, "accepted");

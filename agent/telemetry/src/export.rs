@@ -110,7 +110,8 @@ pub(crate) fn metrics(
     now: u64,
 ) -> Vec<u8> {
     let sums = metrics.sums.iter().map(|(about, all)| {
-        let points = all.iter().map(|(series, count)| sum_point(series, *count, since, now));
+        let points =
+            all.iter().map(|(series, count)| sum_point(series, (*count, about.parts), since, now));
         let sum = Message::default().messages(1, points).number(2, CUMULATIVE).number(3, 1);
         described(*about).message(7, sum)
     });
@@ -130,12 +131,13 @@ fn labels(series: &Series) -> impl Iterator<Item = Message> {
     series.iter().map(|(name, text)| text_attribute(name, text))
 }
 
-fn sum_point(series: &Series, count: u64, since: u64, now: u64) -> Message {
-    Message::default()
-        .fixed64(2, since)
-        .fixed64(3, now)
-        .fixed64(6, count)
-        .messages(7, labels(series))
+fn sum_point(series: &Series, (count, parts): (u64, u32), since: u64, now: u64) -> Message {
+    let point = Message::default().fixed64(2, since).fixed64(3, now);
+    let point = match parts {
+        1 => point.fixed64(6, count),
+        parts => point.fixed64(4, (count as f64 / f64::from(parts)).to_bits()),
+    };
+    point.messages(7, labels(series))
 }
 
 fn distribution_point(series: &Series, it: &Distribution, since: u64, now: u64) -> Message {

@@ -96,7 +96,7 @@ impl Follow {
         let position = found.unwrap_or_default();
         Ok(Follow {
             sender: Sender::new(&settings)?,
-            calls: Calls { open: position.open.clone() },
+            calls: Calls { open: position.open.clone(), sessions: position.sessions.clone() },
             metrics_due: Instant::now() + settings.metrics,
             options,
             settings,
@@ -218,17 +218,22 @@ impl Follow {
 
     fn take(&mut self, record: Record<'_>) {
         let seq = record.seq();
-        let (spans, belongs) = self.calls.take(record, &self.include);
+        let (spans, step) = self.calls.take(record, &self.include);
         let batch = &mut self.batch;
         if batch.records == 0 {
             batch.first = seq;
         }
         batch.since.get_or_insert_with(Instant::now);
         batch.spans.extend(spans);
-        batch.logs.extend(Log::of(record, &self.include, belongs));
+        if let Some(source) = step.completed {
+            batch.logs.push(Log::completed(record, source, step.belongs.clone()));
+            batch.metrics.completed(source);
+        }
+        batch.logs.extend(Log::of(record, &self.include, step.belongs));
         batch.records += 1;
         batch.last = seq;
         batch.metrics.take(record);
+        batch.metrics.turn(step.turn);
     }
 
     /// Forgets a log that is not there any more, and names what is not sent of it.

@@ -18,6 +18,7 @@ mod proto;
 mod read;
 mod record;
 mod send;
+mod sessions;
 mod settings;
 
 use std::path::PathBuf;

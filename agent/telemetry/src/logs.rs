@@ -64,6 +64,7 @@ impl Log {
             "gap" => (Severity::Error, word(&["reason"])),
             "grant" => (Severity::Info, word(&["action"])),
             "hooks" => (Severity::Info, word(&["event"])),
+            "session" => (Severity::Info, word(&["action"])),
             _ => (Severity::Info, "read"),
         };
         let mut attributes = vec![
@@ -83,6 +84,25 @@ impl Log {
             attributes,
             belongs,
         })
+    }
+
+    /// Returns the log record that says that the task of a session is completed, as a record tells.
+    pub(crate) fn completed(
+        record: Record<'_>,
+        source: &str,
+        belongs: Option<(Trace, String)>,
+    ) -> Log {
+        let mut attributes = record.attributes(&[]);
+        attributes.retain(|(name, _)| name == "session.id");
+        attributes.push(("source".to_owned(), json!(source)));
+        Log {
+            time: record.time(&["time"]).unwrap_or_default(),
+            severity: Severity::Info,
+            event: "task.completed".to_owned(),
+            body: format!("task completed: {source}"),
+            attributes,
+            belongs,
+        }
     }
 
     /// Returns the log record that names records which are not sent.

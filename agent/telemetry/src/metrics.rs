@@ -18,6 +18,8 @@ pub(crate) struct About {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) text: &'static str,
+    /// So many of what is counted are one of the unit.
+    pub(crate) parts: u32,
 }
 
 const DECISIONS: About = about("stockade.decisions", "{call}", "Decisions about calls");
@@ -32,12 +34,22 @@ const REFUSALS: About =
 const CONNECTIONS: About = about("stockade.connections", "{connection}", "Connections of commands");
 const TASKS: About =
     about("stockade.tasks", "{task}", "Commands that were asked to run in the background");
+const SESSIONS: About = about("stockade.sessions", "{session}", "Sessions that agents began");
+const TURNS: About = about("stockade.turns", "{turn}", "Turns of agents that ended");
+const TURN: About = about("stockade.turn.duration", "s", "Time of a turn");
+const TOKENS: About = about("stockade.tokens", "{token}", "Tokens of models, as agents say");
+const COST: About = About {
+    parts: 1_000_000,
+    ..about("stockade.cost", "{USD}", "US dollars for models, as agents say")
+};
+const COMPLETED: About =
+    about("stockade.task.completed", "{task}", "Sessions whose task is completed");
 const GAPS: About = about("stockade.log.gaps", "{gap}", "Gaps that the log names");
 const LOST: About =
     about("stockade.telemetry.lost", "{record}", "Records that were not sent as telemetry");
 
 const fn about(name: &'static str, unit: &'static str, text: &'static str) -> About {
-    About { name, unit, text }
+    About { name, unit, text, parts: 1 }
 }
 
 /// The attributes of a series.
@@ -100,16 +112,56 @@ impl Metrics {
                     self.add(REFUSALS, vec![("stockade.blocker", blocker)], 1);
                 }
             }
+            "session" => self.session(record),
             "gap" => self.add(GAPS, vec![("stockade.gap.reason", word(&["reason"]))], 1),
             _ => {}
         }
+    }
+
+    fn session(&mut self, record: Record<'_>) {
+        let word = |record: Record<'_>, key: &str| {
+            record.text(&[key]).unwrap_or_default().chars().take(128).collect::<String>()
+        };
+        match record.text(&["action"]) {
+            Some("start") => {
+                let source = ("stockade.session.source", word(record, "source"));
+                self.add(SESSIONS, vec![source], 1);
+            }
+            Some("turn_end") => {
+                let outcome = ("stockade.turn.outcome", word(record, "outcome"));
+                self.add(TURNS, vec![outcome], 1);
+            }
+            Some(_) | None => {}
+        }
+        for used in record.list(&["usage"]).iter().map(Record) {
+            let model = ("stockade.model", word(used, "model"));
+            for kind in ["input", "cache_write", "cache_read", "output"] {
+                let count = used.whole(&[kind]).unwrap_or_default();
+                let kind = ("stockade.token.type", kind.to_owned());
+                self.add(TOKENS, vec![model.clone(), kind], count);
+            }
+            self.add(COST, vec![model], used.whole(&["micro_dollars"]).unwrap_or_default());
+        }
+    }
+
+    /// Counts a session whose task is completed.
+    pub(crate) fn completed(&mut self, source: &str) {
+        self.add(COMPLETED, vec![("source", source.to_owned())], 1);
+    }
+
+    /// Counts the seconds of a turn, if one is over.
+    pub(crate) fn turn(&mut self, seconds: Option<f64>) {
+        self.measure(TURN, Vec::new(), seconds);
     }
 
     /// Adds what another one has counted.
     pub(crate) fn add_all(&mut self, more: &Metrics) {
         for (about, all) in &more.sums {
             let own = self.sums.entry(*about).or_default();
-            all.iter().for_each(|(series, count)| *within(own, series.clone()) += count);
+            for (series, count) in all {
+                let own = within(own, series.clone());
+                *own = own.saturating_add(*count);
+            }
         }
         for (about, all) in &more.distributions {
             let own = self.distributions.entry(*about).or_default();
@@ -128,7 +180,9 @@ impl Metrics {
 
     fn add(&mut self, about: About, series: Series, count: u64) {
         if count > 0 {
-            *within(self.sums.entry(about).or_default(), series) += count;
+            // An agent may say any number.
+            let sum = within(self.sums.entry(about).or_default(), series);
+            *sum = sum.saturating_add(count);
         }
     }
 

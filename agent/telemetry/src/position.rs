@@ -10,6 +10,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::calls::Open;
+use crate::sessions::Known;
 
 /// Longest file that is read.
 const LONGEST: u64 = 64 << 20;
@@ -24,6 +25,9 @@ pub(crate) struct Position {
     pub(crate) next: u64,
     /// Calls that are not over, by the identity of their decision.
     pub(crate) open: BTreeMap<String, Open>,
+    /// Sessions, by user and identity.
+    #[serde(default)]
+    pub(crate) sessions: Known,
 }
 
 /// The file.
@@ -92,7 +96,7 @@ mod tests {
             busy.to_string(),
             format!("another `stockade telemetry` uses `{}`", path.display())
         );
-        let position = Position { chain: Some("c".into()), next: 7, open: BTreeMap::new() };
+        let position = Position { chain: Some("c".into()), next: 7, ..Position::default() };
         store.keep(&position).expect("it is written");
         drop(store);
         let (store, found) = Store::open(&path).expect("it opens");

@@ -121,6 +121,14 @@ impl<'a> Record<'a> {
                 ]);
                 all.put("stockade.hook.count", json!(self.list(&["hooks"]).len()));
             }
+            "session" => all.words(&[
+                ("stockade.session.action", &["action"]),
+                ("stockade.session.source", &["source"]),
+                ("stockade.turn.outcome", &["outcome"]),
+                ("stockade.agent", &["agent", "name"]),
+                ("stockade.door", &["agent", "door"]),
+                ("session.id", &["agent", "session"]),
+            ]),
             "gap" => {
                 all.words(&[("stockade.gap.reason", &["reason"])]);
                 all.wholes(&[("stockade.gap.count", &["count"])]);

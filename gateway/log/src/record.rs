@@ -84,6 +84,8 @@ pub enum Body {
     Grant(Grant),
     /// Hooks ran at an event after which nothing is decided about a call.
     Hooks(Box<HookRuns>),
+    /// An agent told of a step of its session.
+    Session(Box<Session>),
     /// Something is missing or was not provable.
     Gap(Gap),
 }
@@ -100,6 +102,7 @@ impl Body {
             Body::Result(_) => "result",
             Body::Grant(_) => "grant",
             Body::Hooks(_) => "hooks",
+            Body::Session(_) => "session",
             Body::Gap(_) => "gap",
         }
     }
@@ -112,7 +115,11 @@ impl Body {
             Body::Connection(connection) => Some(&connection.reference),
             Body::Result(outcome) => Some(&outcome.reference),
             Body::Hooks(hooks) => hooks.reference.as_deref(),
-            Body::Segment(_) | Body::PolicyLoad(_) | Body::Grant(_) | Body::Gap(_) => None,
+            Body::Segment(_)
+            | Body::PolicyLoad(_)
+            | Body::Grant(_)
+            | Body::Session(_)
+            | Body::Gap(_) => None,
         }
     }
 }
@@ -368,6 +375,36 @@ pub struct HookRuns {
     pub agent: decision::Agent,
     pub caller: caller::Caller,
     pub hooks: Vec<decision::HookRun>,
+}
+
+/// A step of a session, by the word of its agent.
+#[derive(Debug, Clone, Serialize)]
+pub struct Session {
+    /// `start`, `turn`, `turn_end`, `completed` or `end`.
+    pub action: &'static str,
+    pub agent: decision::Agent,
+    pub caller: caller::Caller,
+    /// How it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Text>,
+    /// How a turn ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Text>,
+    /// What a turn used, by model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<ModelUsage>,
+}
+
+/// Use of one model.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModelUsage {
+    pub model: Text,
+    pub answers: u64,
+    pub input: u64,
+    pub cache_write: u64,
+    pub cache_read: u64,
+    pub output: u64,
+    pub micro_dollars: u64,
 }
 
 /// Something that is missing or was not provable.

@@ -418,10 +418,24 @@ const HOOK_RUNS: &[Field] = &[
     Field("hooks", HOOKS, M),
 ];
 const SESSION: &[Field] = &[
-    Field("action", One(&["start", "end"]), M),
+    Field("action", One(&["start", "turn", "turn_end", "completed", "end"]), M),
     Field("agent", AGENT, M),
     Field("caller", CALLER, M),
-    Field("mode", Bytes, M),
+    Field("source", Bytes, O),
+    Field("outcome", Bytes, O),
+    Field(
+        "usage",
+        List(&Object(&[
+            Field("model", Bytes, M),
+            Field("answers", Whole, M),
+            Field("input", Whole, M),
+            Field("cache_write", Whole, M),
+            Field("cache_read", Whole, M),
+            Field("output", Whole, M),
+            Field("micro_dollars", Whole, M),
+        ])),
+        O,
+    ),
 ];
 const KEY: &[Field] =
     &[Field("use", One(&["sign", "redact"]), M), Field("new", Text, M), Field("reason", Bytes, M)];

@@ -50,6 +50,7 @@ pub(super) fn prepare(
         Body::Result(it) => members_of(it)?,
         Body::Grant(it) => members_of(it)?,
         Body::Hooks(it) => members_of(it.as_ref())?,
+        Body::Session(it) => members_of(it.as_ref())?,
         Body::Gap(it) => members_of(it)?,
     };
     redactor.add_settings(&mut extras, settings_texts(body));
@@ -89,6 +90,7 @@ fn settings_texts(body: &Body) -> Vec<&[u8]> {
         | Body::Approval(_)
         | Body::Result(_)
         | Body::Grant(_)
+        | Body::Session(_)
         | Body::Gap(_) => Vec::new(),
     }
 }
@@ -111,6 +113,7 @@ fn follow(body: &Body) -> Follow {
         | Body::Connection(_)
         | Body::Grant(_)
         | Body::Hooks(_)
+        | Body::Session(_)
         | Body::Gap(_) => Follow::None,
     }
 }

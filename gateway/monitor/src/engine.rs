@@ -17,6 +17,7 @@ mod grants;
 mod hooked;
 mod loopbacks;
 mod opening;
+mod progress;
 mod pruning;
 mod quotas;
 mod reviewed;

@@ -28,6 +28,7 @@ use crate::protocol::types::{
 use crate::tasks::live::{Stopping, Ways};
 use stockade_wire::approvals::{AnsweredRequest, ApprovalRequest, GrantRequest};
 use stockade_wire::conversation::{Conversation, PendingQuestion, WINDOW};
+use stockade_wire::progress::ProgressRequest;
 use stockade_wire::sessions::SessionRequest;
 use stockade_wire::subscriptions::SubscribeRequest;
 
@@ -198,6 +199,11 @@ impl Connection {
             "tell" => {
                 let request: EventRequest = typed(params)?;
                 self.answered_by(id, |it, who| async move { it.event_for(who, request).await })
+            }
+            "progress" => {
+                let request: ProgressRequest = typed(params)?;
+                self.note_session(&request.context);
+                self.answered_by(id, |it, who| async move { it.progress(who, request).await })
             }
             "task" => {
                 let request: TaskRequest = typed(params)?;

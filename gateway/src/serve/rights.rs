@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 
 use stockade_base::sockets::Address;
 use stockade_scene::settings::host::tightening;
+use stockade_wire::progress::ProgressRequest;
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
@@ -398,6 +399,11 @@ impl Rights {
                 let asked: EventRequest = typed(params)?;
                 let context = narrowed(&asked.context)?;
                 value(&EventRequest { context, ..asked })
+            }
+            "progress" => {
+                let asked: ProgressRequest = typed(params)?;
+                let context = narrowed(&asked.context)?;
+                value(&ProgressRequest { context, ..asked })
             }
             "task" => {
                 let asked: TaskRequest = typed(params)?;

@@ -9,6 +9,7 @@ pub mod conversation;
 pub mod errors;
 pub mod frames;
 pub mod parts;
+pub mod progress;
 pub mod sessions;
 pub mod status;
 pub mod subscriptions;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::errors::Failure;
 
 /// The kinds of records that are told.
-pub const KINDS: [&str; 9] = [
+pub const KINDS: [&str; 10] = [
     "policy_load",
     "decision",
     "approval",
@@ -14,6 +14,7 @@ pub const KINDS: [&str; 9] = [
     "result",
     "grant",
     "hooks",
+    "session",
     "gap",
     "segment",
 ];

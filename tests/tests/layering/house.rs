@@ -24,8 +24,9 @@ const LINES: &[(&str, usize)] = &[
     ("sandbox/spec", 1_220),
     ("sandbox/probe", 670),
     ("sandbox/seatbelt", 270),
-    // With the trace of a caller, times of command lines and the sentence about approvers, which front ends share.
-    ("gateway/wire", 1_480),
+    // With the trace of a caller, times of command lines and the sentence about approvers, which front ends share; with what an
+    // agent says of its session.
+    ("gateway/wire", 1_520),
     ("gateway/base", 850),
     // With who wrote what is read at the socket of the machine's service.
     ("gateway/client", 1_000),
@@ -50,7 +51,7 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/hooks", 2_100),
     // Its long functions are cut into named ones, each of which costs the lines of a signature. Subscriptions and
     // who may approve are here, where a session goes on, and texts with definitions.
-    ("gateway/monitor", 7_000),
+    ("gateway/monitor", 7_040),
     // With the words of an agent's host, which it hears beside the agent, how the agent stands on this machine, and the choice
     // of a session before anything starts. What a host tightens while a session runs is answered in front of the agent.
     // And a connection is counted as long as it is served.

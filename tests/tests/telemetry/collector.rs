@@ -94,6 +94,8 @@ fn a_real_collector_takes_traces_metrics_and_logs() {
     let place = Place::new("te-real");
     let _gateway = Gateway::start(&place);
     run_with(&place, "echo confidential", &[("TRACEPARENT", TRACE)]);
+    let answer = [stockade_model_server::Turn::Text("done".into())];
+    super::sessions::agent(&place, &[&answer], &["--model", "claude-sonnet-4-5"]);
     let ports = [(); 2].map(|()| {
         let held = TcpListener::bind("127.0.0.1:0").expect("a port");
         held.local_addr().expect("an address").port()
@@ -115,6 +117,11 @@ fn a_real_collector_takes_traces_metrics_and_logs() {
         "Name           : call",
         "Name           : judge",
         "Name           : run",
+        "Name           : turn",
+        "Name           : session",
+        "stockade.tokens",
+        "stockade.cost",
+        "task completed: end",
         "service.name: Str(stockade)",
         "stockade.decisions",
         "stockade.run.duration",

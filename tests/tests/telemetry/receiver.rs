@@ -132,6 +132,7 @@ pub fn named(attributes: &[KeyValue]) -> Value {
     let value = |value: &Option<AnyValue>| match value.as_ref().and_then(|it| it.value.as_ref()) {
         Some(any_value::Value::StringValue(text)) => json!(text),
         Some(any_value::Value::IntValue(number)) => json!(number),
+        Some(any_value::Value::DoubleValue(number)) => json!(number),
         Some(any_value::Value::BoolValue(flag)) => json!(flag),
         other => panic!("an attribute {other:?}"),
     };

@@ -23,8 +23,8 @@ use crate::{Log, Receipt, line, schema};
 const WAITING: usize = 64;
 
 /// Kinds of records that come from a gateway; the others are the recorder's own.
-const KINDS: [&str; 7] =
-    ["policy_load", "decision", "approval", "connection", "result", "grant", "hooks"];
+const KINDS: [&str; 8] =
+    ["policy_load", "decision", "approval", "connection", "result", "grant", "hooks", "session"];
 
 /// Members that name a user: they have to name the one that the connection is for.
 const USERS: [&str; 2] = ["/caller/uid", "/who/uid"];

@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub(super) agent: Option<Agent>,
     /// Lines about files that are not trusted, of which it was told.
     told: Vec<String>,
+    /// Its agent tells of its steps, and has not told of the end.
+    pub(super) reports: bool,
 }
 
 /// The process that is taken for an agent.
@@ -201,6 +203,7 @@ impl Gateway {
             self.tasks.stop_all(Some(name), SESSION_ENDED).await;
             carried::forget(&self.places.state, name);
         }
+        self.record_end(&session).await;
         let request = request("SessionEnd", "other", &session);
         // Nobody is left to be told of what the hooks say, or that they cannot run.
         drop(self.event_for(session.caller, request).await);
@@ -248,10 +251,21 @@ impl Sessions {
             used_ms: 0,
             agent: None,
             told: Vec::new(),
+            reports: false,
         };
         let session = begun.entry(name).or_insert_with(new);
         session.used_ms = now_ms();
         Some(session.clone())
+    }
+
+    /// Notes whether the agent of a session, new or known, has yet to tell of its end.
+    pub(super) fn reports(&self, name: &str, call: (&Calling, &str, &Context), reports: bool) {
+        let (caller, cwd, context) = call;
+        let is_known = reports && self.take(caller, cwd, context).is_some();
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = begun.get_mut(name) {
+            session.reports = is_known;
+        }
     }
 
     /// Notes which process is behind the hook that names a session.

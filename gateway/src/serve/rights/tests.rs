@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::protocol::types::AtLimit;
+use stockade_wire::progress::Step;
 
 fn rights(has_host: bool) -> Rights {
     Rights {
@@ -220,7 +221,9 @@ fn each_request_is_narrowed_and_no_other_method_passes() {
     let check =
         CheckRequest { context: greedy(), case: Some(Default::default()), ..Default::default() };
     let told = EventRequest { context: greedy(), ..Default::default() };
-    for (method, params) in [("check", value(&check)), ("tell", value(&told))] {
+    let step = ProgressRequest { step: Step::Turn {}, cwd: "/".into(), context: greedy() };
+    let requests = [("check", value(&check)), ("tell", value(&told)), ("progress", value(&step))];
+    for (method, params) in requests {
         let passed = passed(method, params.unwrap()).unwrap();
         assert_eq!(passed["context"]["session"], "s", "{method}");
         assert_eq!(passed["case"], Value::Null);
