@@ -152,6 +152,35 @@ mod tests {
     }
 
     #[test]
+    fn a_layer_of_scopes_alone_hides_the_namespaces_of_processes_outside() {
+        let mut other = Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = other.id();
+        // A layer holds for one thread: this one ends with it.
+        let looks = |restrict: fn() -> io::Result<()>| {
+            let looking = std::thread::spawn(move || {
+                syscalls::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).unwrap();
+                restrict().unwrap();
+                let namespace = std::fs::read_link(format!("/proc/{pid}/ns/user"));
+                let executable = std::fs::read_link(format!("/proc/{pid}/exe"));
+                [namespace, executable].map(|it| it.err().and_then(|it| it.raw_os_error()))
+            });
+            looking.join().unwrap()
+        };
+        let freely = looks(|| Ok(()));
+        let layered = (abi() >= 6).then(|| looks(scope));
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!(freely, [None; 2]);
+        match layered {
+            // The service's keeper and gateways have no layer for this reason: they look at their clients.
+            Some(layered) => assert_eq!(layered, [Some(libc::EACCES); 2]),
+            None => eprintln!(
+                "SKIPPED a_layer_of_scopes_alone_hides_the_namespaces_of_processes_outside: there are no scopes (ABI 6)"
+            ),
+        }
+    }
+
+    #[test]
     fn each_layer_keeps_signals_and_abstract_sockets_inside() {
         assert_eq!(reach(|| Ok(())), [true; 2]);
         if abi() < 6 {

@@ -40,8 +40,9 @@ pub(crate) enum Role {
     Keeper,
     /// The gateway of a user, and the hooks, workers and proxies that it starts. Its launchers were forked before.
     ///
-    /// No domain of Landlock confines it: a process in one may not look at the namespaces of a client, and a hook has the rights of
-    /// its user.
+    /// No domain of Landlock confines it, and so none the keeper above it: a process in one, be it of scopes alone, may not look at the
+    /// namespaces and the executable of a client (`hook_ptrace_access_check` in security/landlock/task.c). And a hook has the rights
+    /// of its user.
     Gateway,
     /// Appends to the log. It starts nothing and connects to nothing.
     Recorder,
