@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use self::board::{Posted, Reply};
+use self::board::{Known, Posted, Reply};
 use super::query::along::{Begun, Piece, Place, Start};
 use super::wire::{Follow, Prepared};
 
@@ -101,8 +101,8 @@ impl Wanted {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 enum Told {
-    /// First of all: the key of masks and digests, and what decisions begin with.
-    Hello { redact: String, head: Map<String, Value> },
+    /// First of all: the key of masks and digests, what decisions begin with, and who the user is whom no file names.
+    Hello { redact: String, head: Map<String, Value>, known: Option<Known> },
     /// The record is on disk.
     Written { sequence: u64, id: String },
     /// The record is not on disk, or what was asked for cannot be read.

@@ -60,6 +60,26 @@ fn accounts(root: &Path) -> Vec<Account> {
     lines(&fs::read_to_string(root.join("etc/passwd")).unwrap_or_default())
 }
 
+/// Returns the groups with these ids in a text of group(5) form, the first name of each.
+pub(crate) fn groups_of_text(text: &str, ids: &[u32]) -> Vec<(u32, String)> {
+    let mut found: Vec<(u32, String)> = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.split(':');
+        let (name, id) = (fields.next().unwrap_or_default(), fields.nth(1));
+        let id = id.and_then(|id| id.parse().ok()).filter(|id| ids.contains(id));
+        let is_name = !name.is_empty() && !name.contains(',');
+        if let Some(id) = id.filter(|id| is_name && found.iter().all(|(known, _)| known != id)) {
+            found.push((id, name.to_owned()));
+        }
+    }
+    found
+}
+
+/// Returns the names of all groups in a text of group(5) form.
+pub(crate) fn group_names(text: &str) -> Vec<String> {
+    text.lines().filter_map(|line| line.split(':').next()).map(str::to_owned).collect()
+}
+
 /// Returns the user with `uid` in a text of passwd(5) form.
 pub(crate) fn of_text(text: &str, uid: u32) -> Option<Account> {
     lines(text).into_iter().find(|account| account.uid == uid)

@@ -19,9 +19,10 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use stockade_base::places::SYSTEM_SOCKET;
+use stockade_log::apart::board::Known;
 
 use crate::accounts::Account;
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::{self, Elsewhere};
 use crate::identity::Identity;
 use crate::listening::{self, Kind};
 use crate::message::{self, Received, Refused};
@@ -287,7 +288,16 @@ impl Keeper {
             return Err(format!("uid {uid} has {MOST_OF_ONE} gateways already"));
         }
         self.starts(uid)?;
-        let account = Account::of(Path::new("/"), uid).or_else(|| self.elsewhere.of(uid));
+        let mut known = None;
+        let account = Account::of(Path::new("/"), uid).or_else(|| {
+            let account = self.elsewhere.of(uid)?;
+            // A file may use the name for another user: this one approves nothing then.
+            if Account::find(Path::new("/"), &account.name).is_none() {
+                let groups = elsewhere::groups(Path::new("/"), identity);
+                known = Some(Known { name: account.name.clone(), groups });
+            }
+            Some(account)
+        });
         let account = account.ok_or_else(|| {
             format!("uid {uid} is not in /etc/passwd and getent does not find it, so it cannot have a gateway")
         })?;
@@ -296,8 +306,8 @@ impl Keeper {
         }
         let failed =
             |error: io::Error| format!("the gateway of uid {uid} cannot be started: {error}");
-        let recorder =
-            recorder(identity).map_err(|error| format!("the recorder does not answer: {error}"))?;
+        let recorder = recorder(identity, known.as_ref())
+            .map_err(|error| format!("the recorder does not answer: {error}"))?;
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = Command::new(&self.executable);
         command.arg(GATEWAY).arg(identity.word()).env_clear().envs(environment(&account));
@@ -322,8 +332,9 @@ impl Keeper {
     }
 }
 
-/// Connects to the recorder for a user, and says whether that user may read the records of all: members of its group may.
-fn recorder(identity: &Identity) -> io::Result<UnixStream> {
+/// Connects to the recorder for a user, and says whether that user may read the records of all (members of its group may), and who
+/// it is where no file names it.
+fn recorder(identity: &Identity, known: Option<&Known>) -> io::Result<UnixStream> {
     let group = Account::find(Path::new("/"), LOG_USER).map(|account| account.gid);
     let reads_all = group.is_some_and(|group| identity.groups.contains(&group));
     let flags = SocketFlags::CLOEXEC;
@@ -332,7 +343,10 @@ fn recorder(identity: &Identity) -> io::Result<UnixStream> {
     rustix::net::connect(&socket, &SocketAddrUnix::new(RECORDER_SOCKET)?)?;
     let mut stream = UnixStream::from(socket);
     let [a, b, c, d] = identity.uid.to_be_bytes();
-    stream.write_all(&[a, b, c, d, u8::from(reads_all)])?;
+    let word = known.map(Known::word).unwrap_or_default();
+    let [long, short] = u16::try_from(word.len()).map_err(io::Error::other)?.to_be_bytes();
+    let head = [a, b, c, d, u8::from(reads_all), long, short];
+    stream.write_all(&[&head, word.as_bytes()].concat())?;
     stream.set_write_timeout(None)?;
     Ok(stream)
 }

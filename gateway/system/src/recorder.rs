@@ -12,7 +12,7 @@ use landlock::{
     path_beneath_rules,
 };
 use stockade_base::places::{LogPlaces, SYSTEM_LOG, SYSTEM_LOG_STATE};
-use stockade_log::apart::{self, ledger::Ledger};
+use stockade_log::apart::{self, board::Known, ledger::Ledger};
 use stockade_log::query::along::Whose;
 use stockade_log::{GatewayMode, Log};
 
@@ -87,13 +87,16 @@ fn serve(log: &Log, ledger: &Ledger, mut stream: &UnixStream) -> std::io::Result
         return Err(std::io::ErrorKind::PermissionDenied.into());
     }
     stream.set_read_timeout(Some(GREETING))?;
-    let mut told = [0; 5];
+    let mut told = [0; 7];
     stream.read_exact(&mut told)?;
+    let [a, b, c, d, reads_all, long, short] = told;
+    let mut word = vec![0; usize::from(u16::from_be_bytes([long, short]))];
+    stream.read_exact(&mut word)?;
     stream.set_read_timeout(None)?;
-    let [a, b, c, d, reads_all] = told;
+    let known = std::str::from_utf8(&word).ok().and_then(Known::read);
     let uid = u32::from_be_bytes([a, b, c, d]);
     let whose = if reads_all == 1 { Whose::All } else { Whose::Of(uid) };
-    apart::serve(log, ledger, stream, (uid, whose))
+    apart::serve(log, ledger, stream, (uid, whose, known))
 }
 
 /// Leaves this process the folders of the log.

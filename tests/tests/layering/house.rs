@@ -40,7 +40,8 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/scene", 4_350),
     ("gateway/review", 1_100),
     // With users that the name service switch alone knows, and a listener apart from the keeper: its message, its shares, its unit.
-    ("gateway/system", 2_010),
+    // And what is told of such a user for approvals.
+    ("gateway/system", 2_060),
     ("gateway/tasks", 900),
     ("gateway/screen", 80),
     ("gateway/output", 560),
@@ -71,7 +72,7 @@ const PARTS: &[(&str, &[Part])] = &[(
         ("redact", &["redact"], 1_400),
         ("write", &[], 3_000),
         ("read", &["query", "verify", "schema"], 3_350),
-        ("apart", &["apart"], 760),
+        ("apart", &["apart"], 800),
     ],
 )];
 

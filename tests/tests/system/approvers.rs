@@ -9,7 +9,7 @@ use stockade_tests::Place;
 use stockade_tests::browser::Browser;
 
 use super::machine::{Machine, done, told};
-use super::until;
+use super::{has_extra_users, until};
 
 /// Managed settings in which `touch` is asked about, and who approves it.
 fn policy(approvals: &Value) -> String {
@@ -224,6 +224,69 @@ fn settings_about_approvers_count_in_the_managed_file_alone_and_fail_closed() {
         assert_eq!(output.status.code(), Some(122), "{wrong}: {}", told(&output));
     }
     assert!(!is_made(&machine, "made"));
+}
+
+/// Runs `stockade` as a user whom no file names, in these groups.
+fn extra(machine: &Machine, uid: &str, groups: &str, words: &[&str]) -> Output {
+    let own = ["setpriv", "--reuid", uid, "--regid", uid, "--groups", groups, "env"];
+    let home = format!("HOME=/home/{uid}");
+    let place = ["--chdir", "/home/2004/project", &home, "stockade"];
+    machine.root(&[&own[..], &place[..], words].concat()).output().expect("it starts")
+}
+
+#[test]
+fn who_is_only_in_the_name_service_switch_approves_and_asks_as_others_do() {
+    let Some(machine) = Machine::new() else { return };
+    if !has_extra_users(&machine) {
+        return;
+    }
+    // `ops` is a group of the files, and one of another number elsewhere.
+    machine.root_does(
+        "mkdir -p /var/lib/extrausers /home/2004/project; \
+         for id in 2004 2005 2006; do mkdir -p /home/$id; chown -R $id:$id /home/$id; done; \
+         printf 'dee:x:2004:2004::/home/2004:/bin/bash\neve:x:2005:2005::/home/2005:/bin/bash\nbob:x:2006:2006::/home/2006:/bin/bash\n' \
+         > /var/lib/extrausers/passwd; \
+         printf 'leads:x:2300:dee\nops:x:2301:eve\n' > /var/lib/extrausers/group; \
+         echo 'ops:x:2200:cay' >> /etc/group; \
+         printf 'passwd: files extrausers\ngroup: files extrausers\n' > /etc/nsswitch.conf",
+    );
+    machine
+        .install(&policy(&json!({ "groups": ["leads", "ops", "extra"], "selfApproval": false })));
+    let running = asks(&machine, "touch made");
+    // Cay sees it by the files.
+    let id = question(&machine, "cay")["id"].as_str().expect("an identity").to_owned();
+    let shown = |uid: &str, groups: &str| {
+        let output = extra(&machine, uid, groups, &["approvals", "--json"]);
+        let object: Value = serde_json::from_str(&done(Ok(output))).expect("an object");
+        object["approvals"].as_array().expect("a list").len()
+    };
+    // A group counts that the process has, not one that the database lists. A name of the files is that of their group or user.
+    assert_eq!(shown("2004", "2004"), 0);
+    assert_eq!(shown("2005", "2301"), 0);
+    assert_eq!(shown("2006", "2300"), 0);
+    assert_eq!(shown("2004", "2300"), 1);
+    let refused = extra(&machine, "2005", "2301", &["approvals", "allow", &id]);
+    assert!(told(&refused).contains("no open question"), "{}", told(&refused));
+    let allowed = extra(&machine, "2004", "2300", &["approvals", "allow", &id]);
+    assert_eq!(allowed.status.code(), Some(0), "{}", told(&allowed));
+    let output = running.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(is_made(&machine, "made"));
+    assert_eq!(approval(&machine)["approvers"], json!([{ "uid": 2004, "name": "dee" }]));
+    // Who is only there asks, cannot approve it, and is answered by others.
+    let words = ["setpriv", "--reuid", "2004", "--regid", "2004", "--groups", "2300", "env"];
+    let place = ["--chdir", "/home/2004/project", "HOME=/home/2004"];
+    let line =
+        ["perl", "-e", "system(@ARGV); exit($? >> 8)", "stockade", "run", "--", "touch other"];
+    let mut agent = machine.root(&[&words[..], &place[..], &line[..]].concat());
+    let running = agent.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let id = question(&machine, "cay")["id"].as_str().expect("an identity").to_owned();
+    let own = extra(&machine, "2004", "2300", &["approvals", "allow", &id]);
+    assert!(told(&own).contains("the person who asks cannot approve it"), "{}", told(&own));
+    assert_eq!(answer(&machine, "cay", &["allow", &id]).status.code(), Some(0));
+    let output = running.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert_eq!(approval(&machine)["approvers"], json!([{ "uid": 2003, "name": "cay" }]));
 }
 
 /// `stockade approvals` of a user that serves until the end of the test, and the first line that it printed.

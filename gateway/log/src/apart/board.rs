@@ -19,6 +19,31 @@ const SHOWN: usize = 1 << 20;
 /// How long the answers to a question that is over are remembered: the record of them follows at once.
 const REMEMBERED: Duration = Duration::from_secs(15 * 60);
 
+/// A user whom no file of the machine names, as the keeper found it: the name of the name service switch, and the names of the
+/// groups that the kernel has for the process that connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// The name.
+    pub name: String,
+    /// The names of the groups.
+    pub groups: Vec<String>,
+}
+
+impl Known {
+    /// Returns it as one word: `NAME:GROUP,GROUP`.
+    pub fn word(&self) -> String {
+        format!("{}:{}", self.name, self.groups.join(","))
+    }
+
+    /// Reads what [`Known::word`] made.
+    pub fn read(word: &str) -> Option<Known> {
+        let (name, groups) = word.split_once(':').filter(|(name, _)| !name.is_empty())?;
+        let groups = groups.split(',').filter(|it| !it.is_empty()).map(str::to_owned);
+        Some(Known { name: name.to_owned(), groups: groups.collect() })
+    }
+}
+
 /// A question that others may answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +54,10 @@ pub struct Posted {
     pub digest: String,
     /// The users who see and answer it.
     pub audience: Vec<u32>,
+    /// A user whom the keeper alone knows sees and answers it in a group of each of these lists,
+    pub groups: Vec<Vec<String>>,
+    /// or in one of these groups.
+    pub or_in: Vec<String>,
     /// The question, as gateways tell it.
     pub question: String,
 }
@@ -39,6 +68,8 @@ pub struct Posted {
 pub struct Reply {
     /// That user, as the keeper told.
     pub uid: u32,
+    /// What the keeper told besides of a user whom no file names.
+    pub known: Option<Known>,
     /// The answer, as gateways tell it.
     pub answer: String,
 }
@@ -93,10 +124,10 @@ impl Board {
     }
 
     /// Returns the questions of others that `uid` may answer.
-    pub(super) fn shown_to(&self, uid: u32) -> Vec<Posted> {
+    pub(super) fn shown_to(&self, uid: u32, known: Option<&Known>) -> Vec<Posted> {
         let mut bytes = 0;
         let all = self.all();
-        let open = all.values().filter(|it| it.over.is_none() && may_answer(it, uid));
+        let open = all.values().filter(|it| it.over.is_none() && may_answer(it, uid, known));
         let mut shown = Vec::new();
         for entry in open {
             bytes += entry.posted.question.len();
@@ -104,7 +135,8 @@ impl Board {
                 break;
             }
             // The other approvers are not disclosed.
-            shown.push(Posted { audience: Vec::new(), ..entry.posted.clone() });
+            let (audience, groups, or_in) = (Vec::new(), Vec::new(), Vec::new());
+            shown.push(Posted { audience, groups, or_in, ..entry.posted.clone() });
         }
         shown
     }
@@ -112,7 +144,9 @@ impl Board {
     /// Notes the answer of `uid` to the question with this identity and digest.
     pub(super) fn reply(&self, id: &str, digest: &str, reply: Reply) -> Result<(), String> {
         let mut all = self.all();
-        let found = all.get_mut(id).filter(|it| it.over.is_none() && may_answer(it, reply.uid));
+        let known = reply.known.as_ref();
+        let is_meant = |it: &&mut Entry| it.over.is_none() && may_answer(it, reply.uid, known);
+        let found = all.get_mut(id).filter(is_meant);
         let Some(entry) = found else {
             return Err(format!("no open question `{}`", id.escape_debug()));
         };
@@ -139,6 +173,11 @@ impl Board {
     }
 }
 
-fn may_answer(entry: &Entry, uid: u32) -> bool {
-    entry.owner != uid && entry.posted.audience.contains(&uid)
+fn may_answer(entry: &Entry, uid: u32, known: Option<&Known>) -> bool {
+    let Posted { audience, groups, or_in, .. } = &entry.posted;
+    let is_meant = |known: &Known| {
+        let is_in = |list: &Vec<String>| known.groups.iter().any(|it| list.contains(it));
+        groups.iter().all(is_in) || is_in(or_in)
+    };
+    entry.owner != uid && (audience.contains(&uid) || known.is_some_and(is_meant))
 }

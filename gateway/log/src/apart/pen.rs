@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use super::board::Known;
 use super::{Asked, Told, Wanted, framed, receive};
 use crate::error::Error;
 use crate::hash::unhex;
@@ -28,6 +29,8 @@ pub(crate) struct Pen {
     directory: PathBuf,
     pub(crate) redactor: Redactor,
     pub(crate) head: Map<String, Value>,
+    /// Who the user is, where no file names it.
+    pub(super) known: Option<Known>,
 }
 
 impl Pen {
@@ -36,7 +39,7 @@ impl Pen {
         let failed = |cause: String| Error::Recorder { directory: directory.to_owned(), cause };
         let limit = |error: std::io::Error| failed(error.to_string());
         stream.set_read_timeout(Some(PATIENCE)).map_err(limit)?;
-        let Told::Hello { redact, mut head } = receive(&stream).map_err(limit)? else {
+        let Told::Hello { redact, mut head, known } = receive(&stream).map_err(limit)? else {
             return Err(failed("the recorder did not greet".into()));
         };
         let key = unhex(&redact).ok_or_else(|| failed("its key is none".into()))?;
@@ -45,7 +48,7 @@ impl Pen {
         }
         let redactor =
             Redactor::new(RedactKey::new(key)).map_err(|cause| Error::Rules { cause })?;
-        Ok(Pen { stream, directory: directory.to_owned(), redactor, head })
+        Ok(Pen { stream, directory: directory.to_owned(), redactor, head, known })
     }
 
     /// Hands over what comes until every sender is gone. Who reads takes turns with it.

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use super::board::{Posted, Reply};
+use super::board::{Known, Posted, Reply};
 use super::{Asked, Told};
 use crate::Log;
 use crate::error::Error;
@@ -72,6 +72,12 @@ impl Log {
     fn ask(&self, asked: &Asked) -> Option<Result<Told, Error>> {
         let pen = self.shared.pen.as_ref()?;
         Some(pen.lock().unwrap_or_else(PoisonError::into_inner).ask(asked))
+    }
+
+    /// Returns who the user of this gateway is, where the recorder knows it and no file names it.
+    pub fn known(&self) -> Option<Known> {
+        let pen = self.shared.pen.as_ref()?;
+        pen.lock().unwrap_or_else(PoisonError::into_inner).known.clone()
     }
 
     /// Puts a question up for other users, or its newer words.

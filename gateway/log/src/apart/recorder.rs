@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::board::{Board, Reply};
+use super::board::{Board, Known, Reply};
 use super::ledger::Ledger;
 use super::{Asked, Following, LONGEST, Told, Wanted, receive, send};
 use crate::clock::is_ulid;
@@ -56,11 +56,11 @@ pub fn serve(
     log: &Log,
     ledger: &Ledger,
     stream: &UnixStream,
-    (uid, whose): (u32, Whose),
+    (uid, whose, known): (u32, Whose, Option<Known>),
 ) -> io::Result<()> {
     let shared = &log.shared;
     let redact = hex(&shared.redactor.key_bytes());
-    send(stream, &Told::Hello { redact, head: shared.head.clone() })?;
+    send(stream, &Told::Hello { redact, head: shared.head.clone(), known: known.clone() })?;
     let (handed, pending) = sync_channel(WAITING);
     let (mut open, mut posted) = (Vec::new(), Vec::new());
     let ended = std::thread::scope(|scope| {
@@ -70,7 +70,10 @@ pub fn serve(
                 Ok(Asked::Write(wanted)) => Pending::Record(take(log, ledger, wanted, uid)),
                 Ok(Asked::Begin(start)) => Pending::Begin(start),
                 Ok(Asked::Read(place)) => Pending::Read(place),
-                Ok(asked) => Pending::Told(asked_of_board(&ledger.1, uid, asked, &mut posted)),
+                Ok(asked) => {
+                    let who = (uid, known.as_ref());
+                    Pending::Told(asked_of_board(&ledger.1, who, asked, &mut posted))
+                }
                 Err(error) => break error,
             };
             if handed.send(pending).is_err() {
@@ -128,7 +131,12 @@ fn answer(
 }
 
 /// Answers what is about the board; `posted` are the questions of this connection.
-fn asked_of_board(board: &Board, uid: u32, asked: Asked, posted: &mut Vec<String>) -> Told {
+fn asked_of_board(
+    board: &Board,
+    (uid, known): (u32, Option<&Known>),
+    asked: Asked,
+    posted: &mut Vec<String>,
+) -> Told {
     let done = |done: Result<(), String>| match done {
         Ok(()) => Told::Done,
         Err(cause) => Told::Refused { cause },
@@ -148,9 +156,10 @@ fn asked_of_board(board: &Board, uid: u32, asked: Asked, posted: &mut Vec<String
             Told::Done
         }
         Asked::Replies(id) => Told::Replies(board.replies(uid, &id)),
-        Asked::Posted => Told::Posted(board.shown_to(uid)),
+        Asked::Posted => Told::Posted(board.shown_to(uid, known)),
         Asked::Reply { id, digest, answer } => {
-            done(board.reply(&id, &digest, Reply { uid, answer }))
+            let known = known.cloned();
+            done(board.reply(&id, &digest, Reply { uid, known, answer }))
         }
         Asked::Write(_) | Asked::Begin(_) | Asked::Read(_) => {
             Told::Refused { cause: "not a question".to_owned() }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use stockade_scratch::Folder;
 
+use super::board::Known;
 use super::ledger::{Ledger, MOST_RUNNING};
 use super::*;
 use crate::query::along::Whose;
@@ -28,9 +29,18 @@ impl Recorder {
 
     /// Connects a gateway of `uid`; the recorder's thread ends with it.
     fn connect(&self, uid: u32) -> (UnixStream, std::thread::JoinHandle<()>) {
+        self.connect_as(uid, None)
+    }
+
+    /// The same for a user of whom the keeper told more.
+    fn connect_as(
+        &self,
+        uid: u32,
+        known: Option<Known>,
+    ) -> (UnixStream, std::thread::JoinHandle<()>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (log, ledger) = (self.log.clone(), Arc::clone(&self.ledger));
-        let serving = move || serve(&log, &ledger, &theirs, (uid, Whose::Of(uid))).unwrap();
+        let serving = move || serve(&log, &ledger, &theirs, (uid, Whose::Of(uid), known)).unwrap();
         (ours, std::thread::spawn(serving))
     }
 
@@ -274,7 +284,7 @@ fn one_user_reads_no_record_of_another() {
     let other = Arc::new(Ledger::default());
     let (ours, theirs) = UnixStream::pair().unwrap();
     let log = recorder.log.clone();
-    std::thread::spawn(move || serve(&log, &other, &theirs, (1000, Whose::Of(1000))));
+    std::thread::spawn(move || serve(&log, &other, &theirs, (1000, Whose::Of(1000), None)));
     greeted(&ours);
     send(&ours, &Asked::Begin(Start::Record(own(1000)[1].0))).unwrap();
     let Told::Begun(Begun { place, .. }) = receive(&ours).unwrap() else { panic!("a place") };
@@ -318,6 +328,8 @@ fn nobody_approves_for_another_and_no_approver_is_made_up() {
         id: "1f".into(),
         digest: digest.into(),
         audience: audience.to_vec(),
+        groups: vec![vec!["ops".into()], vec!["day".into(), "night".into()]],
+        or_in: vec!["oncall".into()],
         question: "{}".into(),
     };
     let reply = |digest: &str| Asked::Reply {
@@ -353,6 +365,28 @@ fn nobody_approves_for_another_and_no_approver_is_made_up() {
     assert!(matches!(written, Told::Written { .. }), "{written:?}");
     let Told::Replies(replies) = ask(&ada, Asked::Replies("1f".into())) else { panic!("answers") };
     assert_eq!(replies.iter().map(|it| it.uid).collect::<Vec<_>>(), [1001]);
+    // A user whom no file names is known by the groups of which the keeper told.
+    let known = |groups: &[&str]| {
+        let groups = groups.iter().map(|it| (*it).to_owned()).collect();
+        Some(Known { name: "dee".into(), groups })
+    };
+    for (groups, sees) in [
+        (known(&["ops", "night"]), true),
+        (known(&["oncall"]), true),
+        (known(&["ops"]), false),
+        (known(&["day", "night"]), false),
+        (known(&[]), false),
+        (None, false),
+    ] {
+        let (dee, _) = recorder.connect_as(1003, groups.clone());
+        greeted(&dee);
+        let Told::Posted(shown) = ask(&dee, Asked::Posted) else { panic!("questions") };
+        assert_eq!(shown.len(), usize::from(sees), "{groups:?}");
+        assert_eq!(matches!(ask(&dee, reply("d")), Told::Done), sees, "{groups:?}");
+    }
+    let Told::Replies(replies) = ask(&ada, Asked::Replies("1f".into())) else { panic!("answers") };
+    let of_dee: Vec<_> = replies.into_iter().skip(1).map(|it| (it.uid, it.known)).collect();
+    assert_eq!(of_dee, [(1003, known(&["ops", "night"])), (1003, known(&["oncall"]))]);
     // It goes with the gateway that put it up.
     drop(ada);
     let gone = |told: Told| matches!(told, Told::Posted(shown) if shown.is_empty());

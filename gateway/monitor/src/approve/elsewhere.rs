@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::approve::asked;
 use crate::approve::strict::Strict;
 use crate::audit::Log;
-use crate::audit::apart::board::Posted;
+use crate::audit::apart::board::{Known, Posted};
 use crate::audit::record::caller::{Process, processes_above};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Answer, CommandRequest, Context, Question};
@@ -169,7 +169,9 @@ impl Approvals {
                 let strict = strict.as_ref()?;
                 let question = serde_json::to_string(view).ok()?;
                 let (digest, audience) = (view.digest.clone(), strict.audience());
-                (strict.board.clone()?, Posted { id: id.clone(), digest, audience, question })
+                let (id, (groups, or_in)) = (id.clone(), strict.groups());
+                let posted = Posted { id, digest, audience, groups, or_in, question };
+                (strict.board.clone()?, posted)
             };
             board.post(posted).ok()
         };
@@ -184,7 +186,7 @@ impl Approvals {
         for reply in replies.iter().skip(seen) {
             let Ok(said) = serde_json::from_str::<Said>(&reply.answer) else { continue };
             // A refused answer is reported to nobody here: the approver sees who has approved.
-            let weighed = self.weigh(id, reply.uid, said);
+            let weighed = self.weigh(id, (reply.uid, reply.known.clone()), said);
             if matches!(weighed, Ok((_, false))) {
                 self.post(id).await;
             }
@@ -193,7 +195,12 @@ impl Approvals {
     }
 
     /// Weighs an answer, and sends it if it settles the question; says whether it does.
-    fn weigh(&self, id: &str, uid: u32, said: Said) -> Result<(ApprovalView, bool), Failure> {
+    fn weigh(
+        &self,
+        id: &str,
+        who: (u32, Option<Known>),
+        said: Said,
+    ) -> Result<(ApprovalView, bool), Failure> {
         let mut all = self.all();
         let gone =
             || refuse(format!("question `{id}` is no longer open"), "the call was cancelled");
@@ -209,7 +216,7 @@ impl Approvals {
                 );
             }
             None => (said.answer, ByWhom { claimed: said.claimed, ..ByWhom::default() }),
-            Some(strict) => match strict.take(uid, said) {
+            Some(strict) => match strict.take(who, said) {
                 Err(reason) => {
                     return refuse(reason, "`stockade approvals show ID` says who may approve");
                 }
@@ -277,7 +284,7 @@ impl Approvals {
                 );
             }
         }
-        self.weigh(id, uid, said).map(|(view, _)| view)
+        self.weigh(id, (uid, None), said).map(|(view, _)| view)
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Waiting>> {

@@ -6,6 +6,7 @@ use stockade_scene::approvers::{Person, Required, everybody};
 use stockade_wire::approvals::{RequiredView, Said};
 use stockade_wire::conversation::ByWhom;
 
+use crate::audit::apart::board::Known;
 use crate::audit::{Log, clock};
 use crate::protocol::types::{Answer, Lasting};
 
@@ -25,7 +26,8 @@ pub struct Strict {
 impl Strict {
     /// Begins with nobody; none if nobody knows who asks.
     pub fn new(required: Required, requester: u32, board: Option<Log>) -> Option<Strict> {
-        let requester = everybody().into_iter().find(|person| person.uid == requester)?;
+        let known = board.as_ref().and_then(Log::known);
+        let requester = person(requester, known)?;
         Some(Strict { required, requester, by: ByWhom::default(), board })
     }
 
@@ -40,6 +42,11 @@ impl Strict {
         others.filter(may).map(|person| person.uid).collect()
     }
 
+    /// Returns the groups in which a user can answer whom no file names: one of each list, or one for an emergency.
+    pub fn groups(&self) -> (Vec<Vec<String>>, Vec<String>) {
+        (self.required.groups.clone(), self.required.break_glass.clone())
+    }
+
     /// Returns what is told of it.
     pub fn view(&self) -> RequiredView {
         let Required { persons, self_approval, groups, .. } = &self.required;
@@ -48,15 +55,20 @@ impl Strict {
         RequiredView { persons, self_approval, groups, approved }
     }
 
-    /// Takes the answer of a user: the one that counts for the question, with who gave it, or none while more persons are
+    /// Takes the answer of a user, of whom the recorder `known` more where no file names it: the one that counts for the question, with who gave it, or none while more persons are
     /// needed.
     ///
     /// # Errors
     ///
     /// Why that user cannot answer so.
-    pub fn take(&mut self, uid: u32, said: Said) -> Result<Option<(Answer, ByWhom)>, String> {
+    pub fn take(
+        &mut self,
+        (uid, known): (u32, Option<Known>),
+        said: Said,
+    ) -> Result<Option<(Answer, ByWhom)>, String> {
         let Said { answer, break_glass, claimed } = said;
-        let person = everybody().into_iter().find(|person| person.uid == uid);
+        let asks = Some(&self.requester).filter(|it| it.uid == uid);
+        let person = person(uid, known).or_else(|| asks.cloned());
         let person = person.ok_or_else(|| format!("uid {uid} is not a user of this machine"))?;
         let counts_as = self.required.counts_as(&person, &self.requester, &now());
         if matches!(answer, Answer::Deny | Answer::DenyWith(_) | Answer::Withdrawn) {
@@ -122,6 +134,17 @@ impl Strict {
         let by = ByWhom { approvers, break_glass: Some(reason), ..ByWhom::default() };
         Ok((answer, by))
     }
+}
+
+/// Returns a person of the machine: as its files have it, else as the keeper found it. A name that a file has for another user is
+/// nobody's.
+fn person(uid: u32, known: Option<Known>) -> Option<Person> {
+    let everybody = everybody();
+    if let Some(person) = everybody.iter().find(|person| person.uid == uid) {
+        return Some(person.clone());
+    }
+    let Known { name, groups } = known?;
+    everybody.iter().all(|it| it.name != name).then_some(Person { uid, name, groups })
 }
 
 /// Says whether `by` is what `required` demands: looked at once more where a yes is used.
