@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod confine;
 mod decision;
 mod hook;
 pub mod index;
@@ -23,6 +24,7 @@ pub mod rule;
 mod settings;
 mod spelling;
 
+pub use confine::sandbox_settings;
 pub use decision::Decision;
 pub use hook::{Blocking, CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use layer::{Layer, Origin};
