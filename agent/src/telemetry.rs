@@ -30,6 +30,9 @@ pub(crate) struct Telemetry {
     /// Keep the position in this directory
     #[arg(long, value_name = "DIR", hide = true)]
     state: PathBuf,
+    /// Be the process that speaks with the collector
+    #[arg(long, hide = true)]
+    confined: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -45,28 +48,32 @@ enum Texts {
 impl Telemetry {
     /// Sends until Ctrl-C.
     pub(crate) fn run(self) -> ExitCode {
-        let Telemetry { socket, from, since: time, include, once, state } = self;
+        let Telemetry { socket, from, since: time, include, once, state, confined } = self;
+        if !confined {
+            let words: Vec<_> = std::env::args_os().skip(1).chain(["--confined".into()]).collect();
+            return ended(stockade_telemetry::stand_beside(socket, &words).map(ExitCode::from));
+        }
         let include = include.into_iter().map(|it| match it {
             Texts::Commands => Include::Commands,
             Texts::Paths => Include::Paths,
             Texts::Hosts => Include::Hosts,
         });
-        let done = time.map(|text| since(&text)).transpose().and_then(|time| {
+        ended(time.map(|text| since(&text)).transpose().and_then(|time| {
             stockade_telemetry::run(stockade_telemetry::Telemetry {
-                socket,
-                position: state.join("telemetry.json"),
+                position: state.join("telemetry"),
                 from,
                 since: time.map(|it| it.to_string()),
                 once,
                 include: include.collect(),
-            })
-        });
-        match done {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                fail(&format!("{error:#}"), "`stockade telemetry --help` shows the options");
-                ExitCode::from(stockade_wire::status::FAILED)
-            }
-        }
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }))
     }
+}
+
+fn ended(done: anyhow::Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        fail(&format!("{error:#}"), "`stockade telemetry --help` shows the options");
+        ExitCode::from(stockade_wire::status::FAILED)
+    })
 }

@@ -336,6 +336,43 @@ fn a_collector_that_is_away_has_everything_once_it_is_back() {
 }
 
 #[test]
+fn what_speaks_with_a_collector_is_confined_and_ends_with_its_parent() {
+    let place = Place::new("te-confined");
+    let _gateway = Gateway::start(&place);
+    check(&place, "echo one");
+    let receiver = Receiver::start();
+    let mut sending = Sending::start(&place, &receiver.url(), &["--from", "0"]);
+    receiver.until("records", |it| !it.sequences().is_empty());
+    let parent = sending.0.id();
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).expect("its threads").flatten();
+    let children = tasks.map(|it| std::fs::read_to_string(it.path().join("children")));
+    let children: String = children.map(Result::unwrap_or_default).collect();
+    let child = children.trim().to_owned();
+    assert!(child.parse::<u32>().is_ok(), "one child: {children}");
+    let state = |process: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a status");
+        let value = |name: &str| {
+            let line = status.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(":"));
+            line.expect("a line").trim().to_owned()
+        };
+        ["Seccomp", "NoNewPrivs"].map(value)
+    };
+    assert_eq!(state(&child), ["2", "1"]);
+    assert_ne!(state(&parent.to_string()), state(&child));
+    sending.0.kill().expect("it runs");
+    sending.0.wait().expect("it ends");
+    let path = format!("/proc/{child}/exe");
+    for _ in 0..600 {
+        // Of a process that ended and is not waited for yet, there is no executable.
+        if std::fs::read_link(&path).is_err() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("process {child} is left");
+}
+
+#[test]
 fn what_is_not_sent_is_named() {
     let place = Place::new("te-lost");
     let _gateway = Gateway::start(&place);
@@ -363,7 +400,7 @@ fn what_is_not_sent_is_named() {
     );
     // A position of a log that is not there any more.
     let position = json!({ "chain": "0123", "next": 9999, "open": {} });
-    std::fs::write(place.state().join("telemetry.json"), position.to_string())
+    std::fs::write(place.state().join("telemetry/position.json"), position.to_string())
         .expect("it is written");
     let receiver = Receiver::start();
     assert_eq!(
@@ -378,7 +415,7 @@ fn what_is_not_sent_is_named() {
     assert_eq!(receiver.sequences(), [1, 2]);
     // The same number exists, in another log.
     let position = json!({ "chain": "0123", "next": 1, "open": {} });
-    std::fs::write(place.state().join("telemetry.json"), position.to_string())
+    std::fs::write(place.state().join("telemetry/position.json"), position.to_string())
         .expect("it is written");
     let receiver = Receiver::start();
     assert_eq!(

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use stockade_client::Options;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::subscriptions::{SubscribeRequest, Told};
 use tokio::signal::unix::{Signal as Listening, SignalKind, signal};
@@ -14,8 +13,9 @@ use crate::deliver::Pending;
 use crate::logs::Log;
 use crate::metrics::Metrics;
 use crate::position::{Position, Store};
-use crate::read::{News, read};
+use crate::read::Feed;
 use crate::record::{Include, Record};
+use crate::relay::News;
 use crate::send::Sender;
 use crate::settings::Settings;
 
@@ -61,7 +61,6 @@ pub(crate) enum Turn {
 /// A process that sends telemetry.
 #[derive(Debug)]
 pub(crate) struct Follow {
-    options: Options,
     pub(crate) settings: Settings,
     include: Vec<Include>,
     pub(crate) sender: Sender,
@@ -86,7 +85,6 @@ pub(crate) struct Follow {
 
 impl Follow {
     pub(crate) fn new(
-        options: Options,
         settings: Settings,
         position: &Path,
         include: Vec<Include>,
@@ -98,7 +96,6 @@ impl Follow {
             sender: Sender::new(&settings)?,
             calls: Calls { open: position.open.clone(), sessions: position.sessions.clone() },
             metrics_due: Instant::now() + settings.metrics,
-            options,
             settings,
             include,
             store,
@@ -115,7 +112,12 @@ impl Follow {
     }
 
     /// Runs until a signal, or with `once` until all is sent.
-    pub(crate) async fn run(mut self, start: Start, once: bool) -> anyhow::Result<()> {
+    pub(crate) async fn run(
+        mut self,
+        mut feed: Feed,
+        start: Start,
+        once: bool,
+    ) -> anyhow::Result<()> {
         let mut request = match start {
             Start::Position if self.is_known || once => from(self.position.next),
             Start::Position => SubscribeRequest::default(),
@@ -124,7 +126,10 @@ impl Follow {
         };
         loop {
             request.follow = !once;
-            let turn = match self.subscription(&request).await? {
+            feed.want(Some(request.clone()))?;
+            let turn = self.subscription(&mut feed, &request).await?;
+            feed.want(None)?;
+            let turn = match turn {
                 Turn::Away => self.wait_for_collector(once).await?,
                 turn => turn,
             };
@@ -145,9 +150,12 @@ impl Follow {
     }
 
     /// Reads one subscription to its end.
-    async fn subscription(&mut self, request: &SubscribeRequest) -> anyhow::Result<Turn> {
+    async fn subscription(
+        &mut self,
+        feed: &mut Feed,
+        request: &SubscribeRequest,
+    ) -> anyhow::Result<Turn> {
         // The gateway tells again records that were read before and not sent.
-        let mut news = read(self.options.clone(), request.clone())?;
         loop {
             let due = self.batch.since.map(|since| since + self.settings.together);
             let [terminate, interrupt] = &mut self.ends;
@@ -160,14 +168,15 @@ impl Follow {
                 () = until(due) => self.deliver().await?,
                 _ = terminate.recv() => Some(Turn::Signal),
                 _ = interrupt.recv() => Some(Turn::Signal),
-                told = news.recv() => match told {
+                told = feed.next() => match told {
                     Some(News::Told(told)) => self.told(told, request.follow).await?,
                     Some(News::Begins(next)) => {
                         self.begins(request, next)?;
                         None
                     }
                     Some(News::Gone(failure)) => Some(self.gone(Some(failure), request.follow).await?),
-                    Some(News::Nobody) | None => Some(self.gone(None, request.follow).await?),
+                    Some(News::Nobody) => Some(self.gone(None, request.follow).await?),
+                    None => anyhow::bail!("the process that reads records is gone"),
                 },
             };
             if let Some(turn) = turn {

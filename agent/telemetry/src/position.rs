@@ -40,11 +40,16 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the file, of which this process is the only user, and reads it; none where it is not there yet.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<(Store, Option<Position>)> {
+    pub(crate) fn open(folder: &Path) -> anyhow::Result<(Store, Option<Position>)> {
+        let path = &folder.join("position.json");
         let shown = path.display();
-        if let Some(folder) = path.parent() {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.with_context(|| format!("cannot make the directory of `{shown}`"))?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.with_context(|| format!("cannot make the directory of `{shown}`"))?;
+        // Earlier versions had it beside the directory.
+        let before = folder.with_extension("json");
+        if !path.exists() && before.exists() {
+            let moved = std::fs::rename(&before, path);
+            moved.with_context(|| format!("cannot move `{}`", before.display()))?;
         }
         let mut options = OpenOptions::new();
         let lock = options.create(true).write(true).truncate(false).mode(0o600);
@@ -88,10 +93,11 @@ mod tests {
     #[test]
     fn a_position_is_found_again_by_one_process_at_a_time() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("state/position.json");
-        let (store, none) = Store::open(&path).expect("it opens");
+        let state = folder.path().join("state/telemetry");
+        let path = state.join("position.json");
+        let (store, none) = Store::open(&state).expect("it opens");
         assert_eq!(none, None);
-        let busy = Store::open(&path).expect_err("it is in use");
+        let busy = Store::open(&state).expect_err("it is in use");
         assert_eq!(
             busy.to_string(),
             format!("another `stockade telemetry` uses `{}`", path.display())
@@ -99,11 +105,13 @@ mod tests {
         let position = Position { chain: Some("c".into()), next: 7, ..Position::default() };
         store.keep(&position).expect("it is written");
         drop(store);
-        let (store, found) = Store::open(&path).expect("it opens");
-        assert_eq!(found, Some(position));
+        let (store, found) = Store::open(&state).expect("it opens");
+        assert_eq!(found.as_ref(), Some(&position));
         drop(store);
+        std::fs::rename(&path, state.with_extension("json")).expect("it is moved");
+        assert_eq!(Store::open(&state).expect("it opens").1, Some(position));
         std::fs::write(&path, "{").expect("it is written");
-        let broken = Store::open(&path).expect_err("it is no position");
+        let broken = Store::open(&state).expect_err("it is no position");
         assert_eq!(
             broken.to_string(),
             format!("`{}` holds no position; remove it", path.display())

@@ -1,61 +1,73 @@
-//! Reads from the gateway, in a thread: the client of a gateway waits without a runtime.
+//! Reads what the process beside this one hands on, in a thread: what is not wanted any more is read all the same and left out.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use stockade_client::{Client, Options};
-use stockade_wire::errors::Failure;
-use stockade_wire::subscriptions::{SubscribeRequest, Told};
+use stockade_wire::subscriptions::SubscribeRequest;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::relay::{News, Wanted};
 
 /// Most messages that wait here.
 const WAITING: usize = 256;
-/// How often it is looked whether anybody still wants messages.
-const LOOK: Duration = Duration::from_millis(200);
+/// How long a full queue is left alone.
+const PAUSE: Duration = Duration::from_millis(5);
 
-/// Message from the gateway.
+/// The way to records.
 #[derive(Debug)]
-pub(crate) enum News {
-    /// The gateway tells records from this one on.
-    Begins(u64),
-    Told(Told),
-    /// The connection is over, or there was none.
-    Gone(Failure),
-    /// No gateway runs.
-    Nobody,
+pub(crate) struct Feed {
+    stream: UnixStream,
+    /// Number of the request whose messages are wanted.
+    current: Arc<AtomicU64>,
+    news: Receiver<(u64, News)>,
 }
 
-/// Subscribes, and returns what is told. The connection ends when the receiver is dropped.
-pub(crate) fn read(options: Options, request: SubscribeRequest) -> anyhow::Result<Receiver<News>> {
-    let (sender, receiver) = channel(WAITING);
-    let thread = std::thread::Builder::new().name("records".to_owned());
-    thread.spawn(move || {
-        let last = match follow(&options, &request, &sender) {
-            Ok(true) => return,
-            Ok(false) => News::Nobody,
-            Err(failure) => News::Gone(failure),
-        };
-        let _ = sender.blocking_send(last); // nobody wants it
-    })?;
-    Ok(receiver)
-}
-
-/// Hands on what is told until nobody wants it. Says whether there is a gateway.
-fn follow(
-    options: &Options,
-    request: &SubscribeRequest,
-    sender: &Sender<News>,
-) -> Result<bool, Failure> {
-    let Some(mut client) = Client::reach(options)? else { return Ok(false) };
-    let next = client.subscribe(request)?.next;
-    if sender.blocking_send(News::Begins(next)).is_err() {
-        return Ok(true);
+impl Feed {
+    pub(crate) fn new(stream: UnixStream) -> anyhow::Result<Feed> {
+        let (sender, news) = channel(WAITING);
+        let current = Arc::new(AtomicU64::new(0));
+        let (reading, number) = (stream.try_clone()?, Arc::clone(&current));
+        let thread = std::thread::Builder::new().name("records".to_owned());
+        thread.spawn(move || read(reading, &number, &sender))?;
+        Ok(Feed { stream, current, news })
     }
-    while !sender.is_closed() {
-        let Some(told) = client.told(Some(LOOK))? else { continue };
-        let is_last = matches!(told, Told::Ended { .. });
-        if sender.blocking_send(News::Told(told)).is_err() || is_last {
-            return Ok(true);
+
+    /// Asks for records; without a request for none.
+    pub(crate) fn want(&mut self, request: Option<SubscribeRequest>) -> anyhow::Result<()> {
+        let number = self.current.fetch_add(1, Ordering::AcqRel) + 1;
+        let line = serde_json::to_string(&Wanted { number, request })?;
+        Ok(writeln!(self.stream, "{line}")?)
+    }
+
+    /// Returns the next message about the last request; none where nobody hands on any more. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Option<News> {
+        loop {
+            let (number, news) = self.news.recv().await?;
+            if number == self.current.load(Ordering::Acquire) {
+                return Some(news);
+            }
         }
     }
-    Ok(true)
+}
+
+fn read(stream: UnixStream, current: &AtomicU64, sender: &Sender<(u64, News)>) {
+    for line in BufReader::new(stream).split(b'\n') {
+        let message = line.ok().and_then(|line| serde_json::from_slice(&line).ok());
+        let Some(mut message): Option<(u64, News)> = message else { return };
+        loop {
+            if message.0 != current.load(Ordering::Acquire) {
+                break;
+            }
+            match sender.try_send(message) {
+                Ok(()) => break,
+                Err(TrySendError::Full(again)) => message = again,
+                Err(TrySendError::Closed(_)) => return,
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
 }

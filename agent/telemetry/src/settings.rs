@@ -16,6 +16,11 @@ const TOGETHER: Duration = Duration::from_secs(5);
 /// How often metrics are sent.
 const METRICS: Duration = Duration::from_secs(60);
 
+/// Variables that name the proxy of requests over `https`.
+const PROXIES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+/// Usual port of a SOCKS proxy (RFC 1928).
+const SOCKS: u16 = 1080;
+
 /// The three signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Signal {
@@ -99,6 +104,20 @@ impl Settings {
             together: milliseconds("OTEL_BSP_SCHEDULE_DELAY", &variable)?.unwrap_or(TOGETHER),
             metrics: milliseconds("OTEL_METRIC_EXPORT_INTERVAL", &variable)?.unwrap_or(METRICS),
         })
+    }
+}
+
+impl Settings {
+    /// Returns the TCP ports to which requests go: those of collectors, and of the proxies that variables name for `https`.
+    pub(crate) fn ports(&self, variable: &dyn Fn(&str) -> Option<String>) -> Vec<u16> {
+        let proxies = PROXIES.iter().filter_map(|name| variable(name));
+        let proxy = |text: String| {
+            let url = Url::parse(&text).ok().filter(Url::has_host);
+            let url = url.or_else(|| Url::parse(&format!("http://{text}")).ok())?;
+            url.port_or_known_default().or(Some(SOCKS))
+        };
+        let own = self.targets.values().filter_map(|it| it.url.port_or_known_default());
+        own.chain(proxies.filter_map(proxy)).collect()
     }
 }
 
@@ -256,6 +275,26 @@ mod tests {
             ]
         );
         assert!(!format!("{settings:?}").contains("Bearer"), "headers are not shown");
+    }
+
+    #[test]
+    fn requests_go_to_the_ports_of_collectors_and_of_proxies() {
+        let ports = |variables: &[(&str, &str)]| {
+            let of = |name: &str| {
+                variables.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
+            };
+            read(variables).expect("settings").ports(&of)
+        };
+        assert_eq!(ports(&[]), [4318; 3]);
+        let found = ports(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c.example"),
+            ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "https://c.example:99/x"),
+            ("https_proxy", "http://p.example:3128"),
+            ("HTTPS_PROXY", "p.example:8080"),
+            ("all_proxy", "socks5://p.example"),
+            ("ALL_PROXY", "p.example"),
+        ]);
+        assert_eq!(found, [443, 443, 99, 3128, 8080, 1080, 80]);
     }
 
     #[test]
