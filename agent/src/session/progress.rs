@@ -8,7 +8,7 @@ use stockade_wire::progress::{Step, Used};
 
 use super::Conversation;
 
-/// What was told of.
+/// How far the telling of steps has come.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Steps {
     begun: bool,

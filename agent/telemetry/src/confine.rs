@@ -1,7 +1,7 @@
 //! Takes from the process that speaks with a collector all that it does not need: files but its position and those of the name
 //! service, programs, sockets of this machine, and TCP ports but those of the collector.
 //!
-//! What decides about commands is behind a socket of this machine, so no such socket can be made here, and the gateway's records
+//! The gateway, which decides about commands, is behind a socket of this machine, so no such socket can be made here, and its records
 //! come from the process that started this one.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// What the name service reads (nsswitch.conf(5), resolver(5)), and the modules that it loads.
+/// Files that the name service reads (nsswitch.conf(5), resolver(5)), and the modules that it loads.
 const NAMES: [&str; 16] = [
     "/etc/resolv.conf",
     "/etc/hosts",

@@ -39,7 +39,7 @@ struct Begun {
     attributes: Attributes,
 }
 
-/// What a record about a session brought besides spans.
+/// Changes that a record about a session brings besides spans.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Step {
     /// Trace and span to which the record belongs.

@@ -390,7 +390,7 @@ pub struct Session {
     /// How a turn ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Text>,
-    /// What a turn used, by model.
+    /// Use of models in a turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub usage: Vec<ModelUsage>,
 }

@@ -1,4 +1,4 @@
-//! What an agent says of its session: recorded as its word, and never looked at by a decision.
+//! Steps of a session, by the word of its agent: recorded, and never looked at by a decision.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct ProgressRequest {
     pub context: Context,
 }
 
-/// What happened.
+/// One step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Step {
@@ -36,7 +36,7 @@ pub enum Step {
     TurnEnd {
         /// How it ended, in a word.
         outcome: String,
-        /// What it used, by model.
+        /// Use of models in the turn.
         usage: Vec<Used>,
     },
     /// The agent says that the task of the session is done.

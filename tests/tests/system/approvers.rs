@@ -273,7 +273,7 @@ fn who_is_only_in_the_name_service_switch_approves_and_asks_as_others_do() {
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     assert!(is_made(&machine, "made"));
     assert_eq!(approval(&machine)["approvers"], json!([{ "uid": 2004, "name": "dee" }]));
-    // Who is only there asks, cannot approve it, and is answered by others.
+    // A user whom only the name service knows asks, cannot approve it, and is answered by others.
     let words = ["setpriv", "--reuid", "2004", "--regid", "2004", "--groups", "2300", "env"];
     let place = ["--chdir", "/home/2004/project", "HOME=/home/2004"];
     let line =

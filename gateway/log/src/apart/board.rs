@@ -68,7 +68,7 @@ pub struct Posted {
 pub struct Reply {
     /// That user, as the keeper told.
     pub uid: u32,
-    /// What the keeper told besides of a user whom no file names.
+    /// The name and groups of the user who asks, where no file names that user.
     pub known: Option<Known>,
     /// The answer, as gateways tell it.
     pub answer: String,

@@ -29,7 +29,7 @@ pub(crate) struct Pen {
     directory: PathBuf,
     pub(crate) redactor: Redactor,
     pub(crate) head: Map<String, Value>,
-    /// Who the user is, where no file names it.
+    /// The name and groups of the user, where no file names that user.
     pub(super) known: Option<Known>,
 }
 

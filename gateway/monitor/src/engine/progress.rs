@@ -1,4 +1,4 @@
-//! What an agent says of its session: recorded for those who read along, and looked at by no decision.
+//! Steps of a session, by the word of its agent: recorded for those who read along, and looked at by no decision.
 
 use stockade_wire::progress::{ProgressRequest, Step, Used};
 

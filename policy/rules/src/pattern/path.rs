@@ -12,7 +12,7 @@ use crate::decision::Decision;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathPattern {
     anchor: Anchor,
-    /// What follows the anchor.
+    /// The names behind the anchor.
     pattern: Pattern,
     /// The directory itself does not count, only what is below.
     below_only: bool,
