@@ -1,3 +1,4 @@
+mod gathered;
 pub(crate) mod tree;
 
 use std::collections::BTreeMap;
@@ -196,14 +197,24 @@ pub(super) fn show(verdict: &Verdict) -> String {
     format!("{} {} {} {}", verdict.decision.name(), verdict.source(), verdict.code, rule)
 }
 
+/// Returns JSON that is written with single quotes.
+fn value(text: &str) -> Value {
+    read(text.replace('\'', "\"").as_bytes(), Dialect::Strict).unwrap()
+}
+
+/// Returns the input of a call of a shell.
+fn input() -> Value {
+    value("{'command':'x'}")
+}
+
 pub(super) fn verdict(rules: &Rules, facts: &Facts, text: &Text) -> Verdict {
-    let input = read(br#"{"command":"x"}"#, Dialect::Strict).unwrap();
+    let input = input();
     evaluate_shell(rules, &text.shell(), &input, facts)
 }
 
 /// Explains the verdict on a text.
 pub(super) fn evidence(rules: &Rules, facts: &Facts, text: &Text, verdict: &Verdict) -> Evidence {
-    let input = read(br#"{"command":"x"}"#, Dialect::Strict).unwrap();
+    let input = input();
     let shell = text.shell();
     let context = Context::new(rules, facts, "Bash", &input, Some(&shell));
     let question = Question { context: &context, shell: Some(&shell), verdict };
