@@ -46,8 +46,7 @@ fn removed(
     command: &SimpleCommand,
     row: &Remover,
 ) -> Option<String> {
-    // Results of a search are judged by the place where the search begins.
-    let found = |word: &Word| {
+    let holds_mark = |word: &Word| {
         let stands = match &word.class {
             WordClass::Pattern { glob, .. } => {
                 matches!(glob.last(), Some(Glob::Other(mark)) if mark == b"{}")
@@ -59,6 +58,13 @@ fn removed(
         };
         stands && search::is_started(shell, command)
     };
+    // Results of a search are judged by the place where the search begins, but for a word that puts them below another.
+    let is_found = |word: &Word| {
+        let typed = word.span.of(shell.source);
+        let typed = typed.strip_prefix(b"\"").or(typed.strip_prefix(b"'")).unwrap_or(typed);
+        matches!(word.class, WordClass::Pattern { .. })
+            || typed.strip_prefix(b"./").unwrap_or(typed).starts_with(b"{}")
+    };
     let mut own = operands(row, command);
     if matches!(row.operands, RemoverOperands::First) {
         // A word that is the working directory is not an option, although only the shell knows its value.
@@ -69,9 +75,14 @@ fn removed(
     }
     let operands = own.into_iter().chain(feed::given(shell, command));
     operands.into_iter().find_map(|operand| {
-        if found(&operand) {
-            let climbs = operand.span.of(shell.source).windows(2).any(|part| part == b"..");
-            return climbs.then(|| "a directory above the found files".to_owned());
+        if holds_mark(&operand) {
+            let typed = operand.span.of(shell.source);
+            if typed.windows(2).any(|part| part == b"..") {
+                return Some("a directory above the found files".to_owned());
+            }
+            if is_found(&operand) {
+                return None;
+            }
         }
         let what = critical(context, shell, command, row, &operand)?;
         let meant = places::meant(shell, &operand).word;

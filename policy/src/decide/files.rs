@@ -506,9 +506,7 @@ fn add_pieces(
         let Some(written) = paths::written(&piece, directory) else { continue };
         let names = paths::names(&written, context.facts, directory);
         for effect in [Decision::Deny, Decision::Ask] {
-            let mut hits = hits(context, effect, access, &names);
-            hits.retain(|hit| pattern(context, hit.rule).is_some());
-            draft.add(hits);
+            draft.add(hits(context, effect, access, &names));
         }
     }
 }

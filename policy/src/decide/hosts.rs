@@ -115,21 +115,21 @@ fn fits(glob: &Glob, text: &[u8]) -> bool {
 
 /// Which bytes the first star stands for beside those of a label.
 fn first_of(glob: &Glob) -> &'static [u8] {
-    let numbers = glob.iter().take_while(|it| it.is_some());
-    let is_number = |it: &Option<u8>| it.is_some_and(|it| it.is_ascii_digit() || it == b'.');
-    match glob.first() {
-        None | Some(None) => b".",
-        // The star after numbers stands for numbers.
-        Some(Some(_)) if numbers.clone().all(is_number) => b"numbers",
-        Some(Some(_)) if numbers.last() == Some(&Some(b'@')) => b".",
-        Some(Some(_)) => b"",
+    let head: Vec<u8> = glob.iter().map_while(|it| *it).collect();
+    let host = head.rsplit(|byte| *byte == b'@').next().unwrap_or_default();
+    match host {
+        [] => b".",
+        // The stars after numbers stand for numbers.
+        _ if host.iter().all(|it| it.is_ascii_digit() || *it == b'.') => b"numbers",
+        _ => b"",
     }
 }
 
 /// Matches a whole text with stars that stand for parts of a host.
 fn matches(glob: &Glob, text: &[u8], first: &'static [u8]) -> bool {
     let stands = |byte: u8, begun: bool| match first {
-        b"numbers" if begun => byte.is_ascii_digit() || byte == b'.',
+        // A letter would make a name of the address: `10.0.1.example` is anybody's.
+        b"numbers" => byte.is_ascii_digit() || (begun && byte == b'.'),
         _ => {
             byte.is_ascii_alphanumeric()
                 || b"-_".contains(&byte)
@@ -205,6 +205,16 @@ mod tests {
             ("example.*", "example.evil.com", false),
             ("10.0.*", "10.0.1.2", true),
             ("10.0.*", "10.0.evil.net", false),
+            ("10.0.*.*", "10.0.1.2", true),
+            ("10.0.*.*", "10.0.1.2.3", true),
+            ("10.0.*.*", "10.0.48213.com", false),
+            ("10.0.*.*", "10.0.1.2-x", false),
+            ("10.0.*:*", "10.0.1.2:80", true),
+            ("root@10.0.*", "root@10.0.1.2", true),
+            ("root@10.35.*", "root@10.35.dev", false),
+            ("root@10.0.*.*", "root@10.0.48213.com", false),
+            ("*example.com", "example.com", true),
+            ("**.example.com", "a.example.com", true),
             ("deploy@host*", "deploy@host", true),
             ("deploy@host*", "deploy@host.evil.net", false),
             ("deploy@*", "deploy@host.example.com", true),

@@ -246,7 +246,7 @@ fn effect_reached(
         EffectKind::ProjectCode if listed(&knowledge().spelled_out, program(command)) => {
             spelled || only_tells_version(command)
         }
-        EffectKind::ProjectCode => !option || word == 0,
+        EffectKind::ProjectCode => !option,
         EffectKind::Write => {
             (spelled && word > 0)
                 || (!option && is_plain_write(context, command, effect))

@@ -39,7 +39,7 @@ pub(super) fn finding(
     for start in starts {
         let meant = places::meant(shell, start);
         let places = match meant.word.exact() {
-            Some(bytes) if !meant.later => {
+            Some(bytes) => {
                 let mut places = directories.clone();
                 places.extend(meant.of_project.then(|| Some(context.facts.project.clone())));
                 let one = |place: &Option<PathBuf>| {
@@ -49,7 +49,7 @@ pub(super) fn finding(
                 };
                 places.iter().map(one).collect::<Option<Vec<_>>>()
             }
-            Some(_) | None => None,
+            None => None,
         };
         if let Some(places) = places {
             let held = places.iter().find(|names| paths::protected(names, |_| true).is_some());

@@ -19,6 +19,9 @@ use super::files::{self, Access};
 use super::part::{Certainty, Cover, Draft, Hit, Subject};
 use super::{protected, trees};
 
+/// Bytes of a pattern that stand for others.
+const MARKS: [char; 6] = ['*', '?', '[', '{', '!', '\\'];
+
 /// Returns what was found about the call: one part.
 pub(super) fn parts(context: &Context<'_>) -> Vec<Draft> {
     let mut draft = Draft::new(Subject::Tool, Span::default(), context.tool.to_owned());
@@ -80,7 +83,7 @@ fn path_of(row: &FileTool, input: &Value, facts: &Facts) -> Option<PathBuf> {
     Some(match pattern {
         // The fixed beginning of a pattern leads on from there, or elsewhere.
         Some(pattern) => {
-            let end = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
+            let end = pattern.find(MARKS).unwrap_or(pattern.len());
             let (fixed, wild) = pattern.split_at(end);
             if wild.contains("..") {
                 // The pattern may climb out of any directory.
@@ -156,8 +159,7 @@ fn walk(context: &Context<'_>, draft: &mut Draft, row: &FileTool, access: Access
         .map_or_else(|| context.facts.cwd.clone(), |path| expand(path, context.facts));
     // A pattern with a `/` begins there; the directories that it spells out bound the walk.
     let pattern = row.pattern.and_then(text).filter(|pattern| !pattern.contains(".."));
-    let spelled =
-        pattern.map(|pattern| pattern.split(['*', '?', '[', '{', '!']).next().unwrap_or_default());
+    let spelled = pattern.map(|pattern| pattern.split(MARKS).next().unwrap_or_default());
     if let Some((directories, _)) = spelled.and_then(|spelled| spelled.rsplit_once('/')) {
         base.push(directories.trim_start_matches('/'));
     }
@@ -178,33 +180,50 @@ fn pattern_shape(context: &Context<'_>, row: &FileTool) -> Option<Shape> {
     let field = context.input.get(row.field).and_then(Value::text).unwrap_or(".");
     let base = stockade_rules::normal(&expand(field, context.facts));
     let whole = stockade_rules::normal(&base.join(pattern));
-    let segment = |part: &std::ffi::OsStr| {
-        let bytes = part.as_encoded_bytes();
-        match bytes.iter().any(|byte| b"*?[{".contains(byte)) {
-            true => ShapeSegment::Glob(symbols(bytes)),
-            false => ShapeSegment::Known(bytes.to_vec()),
+    let (mut segments, mut open) = (Vec::new(), false);
+    for part in whole.iter().skip(1).map(|part| part.as_encoded_bytes()) {
+        let count = |marks: &[u8]| part.iter().filter(|byte| marks.contains(byte)).count();
+        // What a mark begins here may end behind a `/`, or be a name with a dot in front.
+        if count(b"[{") != count(b"]}") || part.first().is_some_and(|it| b"[{!\\".contains(it)) {
+            open = true;
+            break;
         }
-    };
-    Some(Shape { segments: whole.iter().skip(1).map(segment).collect(), open: false })
+        segments.push(segment(part));
+    }
+    Some(Shape { segments, open })
 }
 
-/// Returns the bytes of a segment of a pattern, with nothing for what stands for other bytes.
-fn symbols(segment: &[u8]) -> Vec<Option<u8>> {
+/// Returns a segment of a pattern. With braces or backslashes it may stand for anything from the first mark to the last.
+fn segment(part: &[u8]) -> ShapeSegment {
+    let is_mark = |byte: &u8| b"*?[]{}\\".contains(byte);
+    let Some(first) = part.iter().position(is_mark) else {
+        return ShapeSegment::Known(part.to_vec());
+    };
+    let nested = part.iter().any(|byte| b"{}\\".contains(byte))
+        || part.windows(2).any(|two| [b"[]", b"[!", b"[^"].iter().any(|it| *it == two));
+    if nested {
+        // A backslash takes its meaning from the next byte.
+        let last = part.iter().rposition(is_mark).unwrap_or(first);
+        let rest = part.get(last + 1..).unwrap_or_default().iter().copied();
+        let rest = rest.skip(usize::from(part.get(last) == Some(&b'\\'))).map(Some);
+        let start = part.get(..first).unwrap_or_default().iter().copied().map(Some);
+        return ShapeSegment::Glob(start.chain([None]).chain(rest).collect());
+    }
     let mut found = Vec::new();
-    let mut closing = None;
-    for byte in segment.iter().copied() {
-        match (closing, byte) {
-            (Some(end), byte) if byte == end => closing = None,
-            (Some(_), _) => {}
-            (None, b'*' | b'?') => found.push(None),
-            (None, b'[' | b'{') => {
+    let mut inside = false;
+    for byte in part.iter().copied() {
+        match byte {
+            b'*' | b'?' if !inside => found.push(None),
+            b'[' => {
                 found.push(None);
-                closing = Some(if byte == b'[' { b']' } else { b'}' });
+                inside = true;
             }
-            (None, other) => found.push(Some(other)),
+            b']' => inside = false,
+            other if !inside => found.push(Some(other)),
+            _ => {}
         }
     }
-    found
+    ShapeSegment::Glob(found)
 }
 
 fn web(context: &Context<'_>, draft: &mut Draft) {
