@@ -1,4 +1,5 @@
 mod gathered;
+mod told;
 pub(crate) mod tree;
 
 use std::collections::BTreeMap;

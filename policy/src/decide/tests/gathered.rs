@@ -39,6 +39,9 @@ fn the_paths_of_a_text_are_those_that_it_touches_from_where_it_touches_them() {
             "cat b a; cat a",
             "unknown a -fb --k=c d,e",
             "/bin/cd a; cat x",
+            "/usr/bin/chown u:g a",
+            "cd a/../b && ls",
+            "env -C c ls",
             "cd a; cat b > c",
             "cd $(x); cat b > c; cat > /d",
             "echo a",
@@ -64,6 +67,9 @@ fn the_paths_of_a_text_are_those_that_it_touches_from_where_it_touches_them() {
             cat b a; cat a  =>  ["/p/s/a", "/p/s/b"]
             unknown a -fb --k=c d,e  =>  ["/p/s/a", "/p/s/b", "/p/s/c", "/p/s/d", "/p/s/d,e", "/p/s/e"]
             /bin/cd a; cat x  =>  ["/p/s/a", "/p/s/x"]
+            /usr/bin/chown u:g a  =>  ["/p/s/a", "/p/s/g", "/p/s/u", "/p/s/u:g"]
+            cd a/../b && ls  =>  ["/p/s/a/../b"]
+            env -C c ls  =>  ["/p/s/c", "/p/s/ls"]
             cd a; cat b > c  =>  ["/p/s/a"]
             cd $(x); cat b > c; cat > /d  =>  ["/d"]
             echo a  =>  []
@@ -81,6 +87,31 @@ fn the_paths_of_a_text_are_those_that_it_touches_from_where_it_touches_them() {
             cd $(x); rm -r b  =>  ["/p/s", "/p/s/-r", "/p/s/b"]
             echo a b | xargs rm -r  =>  ["/p/s/a", "/p/s/b"]"#]],
     );
+}
+
+/// Says at which places a text of these commands may remove `b`.
+fn removed(before: &str) -> Vec<std::path::PathBuf> {
+    let tree = tree(&format!("{before} unlink b"));
+    let found = paths_of(&Call::Bash { tree: &tree, input: &input() }, &facts());
+    found.into_iter().filter(|path| path.ends_with("b")).collect()
+}
+
+#[test]
+fn up_to_a_limit_a_text_of_many_directories_is_followed() {
+    let all = |before: &str| removed(before).len();
+    // Twice as many with each, until there are more than sixteen.
+    let deeper = |count| "cd a || true;".repeat(count);
+    assert_eq!([0, 1, 4, 5, 6].map(|count| all(&deeper(count))), [1, 2, 5, 6, 7]);
+    let other =
+        |count: usize| (0..count).map(|it| format!("cd a{it} || true;")).collect::<String>();
+    assert_eq!([0, 1, 4, 5, 6, 7].map(|count| all(&other(count))), [1, 2, 16, 32, 32, 32]);
+    // A place where the text was already is no further one.
+    let again = "cd /x || true; cd /z || true;".repeat(40);
+    assert_eq!(all(&format!("{again} cd /y || true;")), 4);
+    // Of very many commands only the first place is known.
+    let many = |count: usize| format!("cd a || true; {}", "true;".repeat(count));
+    assert_eq!([396, 397, 398].map(|count| all(&many(count))), [2, 2, 1]);
+    assert_eq!(all("cd a || true; )"), 1);
 }
 
 #[test]
@@ -172,6 +203,7 @@ fn the_patterns_of_a_text_stand_for_files_that_a_command_opens() {
         &[
             "cat a",
             "cat a*",
+            "cat a*/.*",
             "cat ?/b [ab] {c,d}",
             "cat $(x)",
             "echo a*",
@@ -185,6 +217,7 @@ fn the_patterns_of_a_text_stand_for_files_that_a_command_opens() {
         expect![[r#"
             cat a  =>  []
             cat a*  =>  ["p/s/a*"]
+            cat a*/.*  =>  []
             cat ?/b [ab] {c,d}  =>  ["p/s/*", "p/s/*/b"]
             cat $(x)  =>  []
             echo a*  =>  []
@@ -260,35 +293,36 @@ fn git_looks_for_repositories_where_each_command_runs() {
     );
 }
 
+/// Texts of which some leave the sandbox.
+const LEAVING: &[&str] = &[
+    "",
+    "tool a",
+    "tool a; ls",
+    "tool a; cat b",
+    "cat b; tool a",
+    "own a",
+    "./x a",
+    "npm run a",
+    "X=1 tool a",
+    "X=$y tool a",
+    "X+=1 tool a",
+    "X=(1) tool a",
+    "PATH=. tool a",
+    "X=1 Y=$y tool a",
+    "tool a; )",
+    "for PATH in a; do tool b; done",
+    "read PATH; tool a",
+    "read x; tool a",
+    ": ${PATH:=a}; tool b",
+    ": ${x:=a}; tool b",
+    "tool $(x)",
+];
+
 #[test]
 fn a_call_leaves_the_sandbox_when_each_of_its_commands_is_excluded_and_all_is_understood() {
-    let user =
-        "{'sandbox':{'enabled':true,'excludedCommands':['tool *','ls','npm *','./x *','own *']}}";
-    let doubts = Doubts {
-        programs: [(b"own".to_vec(), Doubt::Planted("/p/own".into()))].into(),
-        ..Doubts::default()
-    };
-    let facts = Facts { doubts, ..facts() };
-    let texts = [
-        "",
-        "tool a",
-        "tool a; ls",
-        "tool a; cat b",
-        "cat b; tool a",
-        "own a",
-        "./x a",
-        "npm run a",
-        "X=1 tool a",
-        "X=$y tool a",
-        "X+=1 tool a",
-        "X=(1) tool a",
-        "PATH=. tool a",
-        "X=1 Y=$y tool a",
-        "tool a; )",
-        "for PATH in a; do tool b; done",
-        "read PATH; tool a",
-        "tool $(x)",
-    ];
+    let user = "{'sandbox':{'enabled':true,'excludedCommands':['tool *','ls','npm *','./x *','own *','read *',': *']}}";
+    let programs = [(b"own".to_vec(), Doubt::Planted("/p/own".into()))].into();
+    let facts = Facts { doubts: Doubts { programs, ..Doubts::default() }, ..facts() };
     for (layer, expected) in [
         (
             Layer::User,
@@ -310,6 +344,9 @@ fn a_call_leaves_the_sandbox_when_each_of_its_commands_is_excluded_and_all_is_un
                 tool a; )  =>  false
                 for PATH in a; do tool b; done  =>  false
                 read PATH; tool a  =>  false
+                read x; tool a  =>  true
+                : ${PATH:=a}; tool b  =>  false
+                : ${x:=a}; tool b  =>  true
                 tool $(x)  =>  false"#]],
         ),
         (
@@ -332,11 +369,14 @@ fn a_call_leaves_the_sandbox_when_each_of_its_commands_is_excluded_and_all_is_un
                 tool a; )  =>  false
                 for PATH in a; do tool b; done  =>  false
                 read PATH; tool a  =>  false
+                read x; tool a  =>  true
+                : ${PATH:=a}; tool b  =>  false
+                : ${x:=a}; tool b  =>  true
                 tool $(x)  =>  false"#]],
         ),
     ] {
         let rules = rules(&[(layer, user)]);
-        check(&texts, |call| runs_outside_sandbox(&rules, call, &facts), expected);
+        check(LEAVING, |call| runs_outside_sandbox(&rules, call, &facts), expected);
     }
 }
 
