@@ -344,4 +344,4 @@ pub(crate) mod oracle;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use tests::{run_whole, steps};
+pub(crate) use tests::{answered, calls, run_whole, steps};

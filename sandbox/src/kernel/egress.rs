@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use super::bpf::{Case, Row, Table, Test, Verdict};
+use super::file_calls::FILE_CALLS;
 use super::landlock::{self, Grant, Ruleset};
 use super::{seccomp, syscalls};
 
@@ -41,14 +42,12 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_unshare,
-    libc::SYS_io_uring_setup,
+    // Landlock has no right for modes.
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    seccomp::FCHMODAT2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
 ];
 
 /// Applies it to the calling thread, which must be the only one.
@@ -58,11 +57,7 @@ pub(crate) fn confine() -> io::Result<()> {
     let abi = landlock::abi();
     if abi > 0 {
         let mut ruleset = Ruleset::new(abi)?;
-        let mut granted = vec![(FILES, Grant::ReadFile), (FOLDERS, Grant::Read)];
-        if syscalls::has_loader() {
-            granted.extend([(LOADER, Grant::ReadFile), (LIBRARIES, Grant::Read)]);
-        }
-        for (paths, grant) in granted {
+        for (paths, grant) in granted(syscalls::has_loader()) {
             for path in paths {
                 // A path that does not exist needs no right.
                 if let Ok(object) = syscalls::open_path(Path::new(path), libc::O_PATH, 0) {
@@ -75,16 +70,22 @@ pub(crate) fn confine() -> io::Result<()> {
     syscalls::seccomp_filter(&table().compile())
 }
 
+fn granted(has_loader: bool) -> Vec<(&'static [&'static str], Grant)> {
+    let mut granted = vec![(FILES, Grant::ReadFile), (FOLDERS, Grant::Read)];
+    if has_loader {
+        granted.extend([(LOADER, Grant::ReadFile), (LIBRARIES, Grant::Read)]);
+    }
+    granted
+}
+
 pub(super) fn table() -> Table {
     let mut table = seccomp::own_table();
     let denied = Verdict::Errno(libc::EPERM);
     let row = |cases: Vec<Case>, otherwise: Verdict| Row { cases, otherwise };
     let mut set = |number: libc::c_long, row: Row| {
-        if let Ok(number) = u32::try_from(number) {
-            table.rows.insert(number, row);
-        }
+        table.rows.extend(u32::try_from(number).map(|number| (number, row)));
     };
-    for number in REFUSED {
+    for number in REFUSED.iter().chain(FILE_CALLS).chain(seccomp::SIGNALS) {
         set(*number, row(Vec::new(), denied));
     }
     set(libc::SYS_accept4, row(Vec::new(), Verdict::Allow));
@@ -113,3 +114,6 @@ pub(super) fn table() -> Table {
     set(libc::SYS_bind, row(vec![allowed(vec![is(2, ALL, 12)])], denied));
     table
 }
+
+#[cfg(test)]
+mod tests;

@@ -126,6 +126,7 @@ fn plain(error: RulesetError) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
     use std::os::linux::net::SocketAddrExt as _;
     use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
     use std::process::Command;
@@ -149,6 +150,76 @@ mod tests {
         other.kill().unwrap();
         other.wait().unwrap();
         reached
+    }
+
+    /// The rights by ABI 7 as bits of `linux/landlock.h`.
+    #[test]
+    fn each_grant_has_these_rights_and_no_others() {
+        const EXECUTE: u64 = 1;
+        const WRITE_FILE: u64 = 1 << 1;
+        const READ_FILE: u64 = 1 << 2;
+        const READ_DIR: u64 = 1 << 3;
+        const TRUNCATE: u64 = 1 << 14;
+        const IOCTL_DEV: u64 = 1 << 15;
+        const ALL: u64 = (1 << 16) - 1;
+        let expected = [
+            (Grant::Read, EXECUTE | READ_FILE | READ_DIR),
+            (Grant::Write, ALL & !IOCTL_DEV),
+            (Grant::Device, READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV),
+            (Grant::File, EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE),
+            (Grant::ReadFile, EXECUTE | READ_FILE),
+            (Grant::List, READ_DIR),
+        ];
+        // The library knows rights of later kernels.
+        let handled = AccessFs::from_all(of_number(NEWEST_ABI));
+        assert_eq!(handled.bits(), ALL);
+        assert_eq!(expected.map(|it| (it.0, (it.0.rights() & handled).bits())), expected);
+    }
+
+    /// Returns which acts work under a ruleset with one grant: read a file, write it, list its directory, make a file there,
+    /// and read a file elsewhere.
+    fn acts(grant: Option<Grant>) -> [bool; 5] {
+        let name = format!("stockade-landlock-{}-{grant:?}", std::process::id());
+        let [granted, other] = ["a", "b"].map(|it| std::env::temp_dir().join(&name).join(it));
+        for folder in [&granted, &other] {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(folder.join("f"), "x").unwrap();
+        }
+        let acts = std::thread::spawn(move || {
+            if let Some(grant) = grant {
+                let object = syscalls::open_path(&granted, libc::O_PATH, 0).unwrap();
+                let mut ruleset = Ruleset::new(abi()).unwrap();
+                ruleset.allow(object.as_fd(), grant).unwrap();
+                assert_eq!(ruleset.restrict().unwrap(), format!("Landlock ABI {}", abi()));
+            }
+            [
+                std::fs::read(granted.join("f")).is_ok(),
+                std::fs::write(granted.join("f"), "y").is_ok(),
+                std::fs::read_dir(&granted).is_ok(),
+                std::fs::write(granted.join("g"), "z").is_ok(),
+                std::fs::read(other.join("f")).is_ok(),
+            ]
+        });
+        let acts = acts.join().unwrap();
+        std::fs::remove_dir_all(std::env::temp_dir().join(name)).unwrap();
+        acts
+    }
+
+    #[test]
+    fn a_grant_holds_beneath_its_directory_alone() {
+        assert_eq!(abi(), syscalls::landlock_abi().unwrap_or(0).min(7));
+        assert_eq!(acts(None), [true; 5], "unconfined");
+        if abi() < 3 {
+            eprintln!("SKIPPED a_grant_holds_beneath_its_directory_alone: there is no ABI 3");
+            return;
+        }
+        for (grant, expected) in [
+            (Grant::Read, [true, false, true, false, false]),
+            (Grant::Write, [true, true, true, true, false]),
+            (Grant::List, [false, false, true, false, false]),
+        ] {
+            assert_eq!(acts(Some(grant)), expected, "{grant:?}");
+        }
     }
 
     #[test]

@@ -338,6 +338,17 @@ const NOT_FOR_US: &[libc::c_long] = &[
     libc::SYS_seccomp,
 ];
 
+/// Calls that signal other processes (`signal(7)`), for processes that have none to signal.
+pub(super) const SIGNALS: &[libc::c_long] = &[
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+];
+
 /// Returns the table for pid 1, which reads what a hostile command wrote.
 pub(crate) fn own_table() -> Table {
     // Pid 1 takes sockets and the listener out of other processes.

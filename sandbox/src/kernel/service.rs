@@ -4,7 +4,7 @@
 use std::io;
 
 use super::bpf::{Case, Row, Table, Test, Verdict};
-use super::{landlock, seccomp, syscalls, worker};
+use super::{seccomp, syscalls, worker};
 
 /// Calls that it needs besides those on memory, time and the process itself.
 const NEEDED: &[libc::c_long] = &[
@@ -18,13 +18,7 @@ const NEEDED: &[libc::c_long] = &[
 
 /// Applies it to the calling thread, which must be the only one.
 pub(crate) fn confine_listener() -> io::Result<()> {
-    syscalls::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
-    match landlock::deny_everything() {
-        // Without Landlock the list below still refuses every call that could open anything.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EOPNOTSUPP)) => {}
-        result => result?,
-    }
-    syscalls::seccomp_filter(&listener_table().compile())
+    worker::apply(&listener_table())
 }
 
 /// Applies the filter of `role` to the calling thread, which must be the only one, and to all that it starts from then on.
@@ -91,10 +85,6 @@ const NOT_OF_A_RECORDER: &[libc::c_long] = &[
     libc::SYS_connect,
     libc::SYS_bind,
     libc::SYS_listen,
-    libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_send_signal,
 ];
 
 /// Returns the table of `role`.
@@ -104,27 +94,19 @@ pub(super) fn table(role: Role) -> Table {
     let absent = Row { cases: Vec::new(), otherwise: Verdict::Errno(libc::ENOSYS) };
     let absent = number(libc::SYS_clone3).map(|call| (call, absent));
     let refused = seccomp::refused();
-    match role {
-        Role::Keeper => {
-            let refused = refused.filter(|call| !OF_LAUNCHERS.contains(call));
-            let mut table = seccomp::refusing(refused);
-            if let Some(call) = number(libc::SYS_clone) {
-                table.rows.remove(&call);
-            }
-            table
-        }
-        Role::Gateway => {
-            let mut table = seccomp::refusing(refused.chain(NOT_OF_A_GATEWAY));
-            table.rows.extend(absent);
-            table
-        }
+    let mut table = match role {
+        Role::Keeper => seccomp::refusing(refused.filter(|call| !OF_LAUNCHERS.contains(call))),
+        Role::Gateway => seccomp::refusing(refused.chain(NOT_OF_A_GATEWAY)),
         Role::Recorder => {
-            let refused = refused.chain(NOT_OF_A_GATEWAY).chain(NOT_OF_A_RECORDER);
-            let mut table = seccomp::refusing(refused);
-            table.rows.extend(absent);
-            table
+            let more = NOT_OF_A_RECORDER.iter().chain(seccomp::SIGNALS);
+            seccomp::refusing(refused.chain(NOT_OF_A_GATEWAY).chain(more))
         }
+    };
+    match (role, number(libc::SYS_clone)) {
+        (Role::Keeper, clone) => table.rows.retain(|call, _| Some(*call) != clone),
+        (Role::Gateway | Role::Recorder, _) => table.rows.extend(absent),
     }
+    table
 }
 
 /// The rows of the scan worker, without its input, and with the calls on sockets. Nothing is made, read, opened or connected.
@@ -145,3 +127,6 @@ pub(super) fn listener_table() -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests;

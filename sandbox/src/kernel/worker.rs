@@ -30,13 +30,18 @@ const FREE: &[libc::c_long] = &[
 
 /// Applies it to the calling thread, which must be the only one.
 pub(crate) fn confine() -> io::Result<()> {
+    apply(&table())
+}
+
+/// Denies every file and all calls but those of `table`, which open nothing.
+pub(super) fn apply(table: &Table) -> io::Result<()> {
     syscalls::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
     match landlock::deny_everything() {
-        // Without Landlock the list below still refuses every call that could open anything.
+        // Without Landlock the table still refuses every call that could open anything.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EOPNOTSUPP)) => {}
         result => result?,
     }
-    syscalls::seccomp_filter(&table().compile())
+    syscalls::seccomp_filter(&table.compile())
 }
 
 pub(super) fn table() -> Table {
@@ -75,3 +80,6 @@ pub(super) fn table() -> Table {
         told: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

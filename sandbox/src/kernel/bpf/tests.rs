@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// Runs a program as the kernel would, on the words of `struct seccomp_data`.
@@ -13,6 +15,23 @@ pub(crate) fn run_whole(program: &[Instruction], number: u32, arguments: [u64; 6
 /// Returns how many instructions a call takes.
 pub(crate) fn steps(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
     walk(program, number, arguments.map(u64::from)).1
+}
+
+/// Returns the numbers up to `newest` to which the program answers `verdict` for these arguments.
+pub(crate) fn answered(
+    table: &Table,
+    newest: u32,
+    (verdict, arguments): (Verdict, [u64; 6]),
+) -> BTreeSet<u32> {
+    let program = table.compile();
+    let is_answered =
+        |number: &u32| run_whole(&program, *number, arguments) == verdict.value(table.told);
+    (0..=newest).filter(is_answered).collect()
+}
+
+/// Returns the numbers of calls in the form of [`answered`].
+pub(crate) fn calls(lists: &[&[libc::c_long]]) -> BTreeSet<u32> {
+    lists.iter().copied().flatten().map(|it| u32::try_from(*it).unwrap()).collect()
 }
 
 fn walk(program: &[Instruction], number: u32, arguments: [u64; 6]) -> (u32, u32) {
@@ -113,4 +132,31 @@ fn a_refusal_is_told_only_where_somebody_listens() {
     assert_eq!(run(&table.compile(), 7, [0; 6]), Verdict::Errno(1).value(false));
     table.told = true;
     assert_eq!(run(&table.compile(), 7, [0; 6]), Verdict::Notify.value(false));
+}
+
+/// A conditional jump reaches 255 instructions, so this program has others between them.
+#[test]
+fn a_program_longer_than_a_jump_says_what_its_rows_say() {
+    let is = |argument, mask, value| Test::Is { argument, mask, value };
+    let verdict = |number: u32| Verdict::Errno(i32::try_from(1 + number % 40).unwrap());
+    let rows = (0..900).filter(|number| number % 3 != 1).map(|number| {
+        let cases = vec![
+            Case { tests: vec![is(0, 0xFF, number & 0xFF)], verdict: Verdict::Notify },
+            Case { tests: vec![is(0, u32::MAX, number), is(1, 0xF, 3)], verdict: Verdict::Kill },
+        ];
+        (number, Row { cases, otherwise: verdict(number) })
+    });
+    let rows = rows.collect();
+    let table = Table { rows, newest: 1_000, ..table() };
+    let program = table.compile();
+    assert!(program.len() > 2_000 && program.iter().any(|it| it.code == JUMP));
+    for number in 0..=1_001 {
+        for first in [number, number & 0xFF, number ^ 1, 3] {
+            for second in [0, 3, 0x13] {
+                let words = [first.into(), second, 0, 0, 0, 0];
+                let ran = run_whole(&program, number, words);
+                assert_eq!(ran, table.decide(number, words).value(false), "{number} {words:?}");
+            }
+        }
+    }
 }

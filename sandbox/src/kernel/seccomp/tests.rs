@@ -283,3 +283,93 @@ fn the_filter_of_process_1_refuses_what_its_work_does_not_need() {
         assert_eq!(run(number, 0), libc::SECCOMP_RET_ALLOW, "call {number}");
     }
 }
+
+/// Calls with flags or a mode that the supervisor of names hears of.
+const MODES: &[libc::c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_openat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+];
+
+/// Every call of each kind of run, with arguments that ask for nothing but an open for writing.
+#[test]
+fn what_is_refused_notified_or_absent_follows_from_the_kind_of_run() {
+    use crate::kernel::bpf::{answered, calls};
+    let refused_always: Vec<libc::c_long> = refused().copied().collect();
+    let refused_alone: Vec<libc::c_long> = WITHOUT_NAMESPACES.iter().map(|it| it.0).collect();
+    for options in all_options() {
+        // Its answer to what is refused is that of a notification otherwise.
+        let table = Table { told: false, ..table(options) };
+        let found = |verdict| answered(&table, NEWEST, (verdict, [7; 6]));
+        let mut notified = std::collections::BTreeSet::new();
+        if options.guarded {
+            notified.extend(calls(&[FILE_CALLS, MODES]));
+        }
+        if options.supervised {
+            notified.extend(calls(&[&[libc::SYS_connect, libc::SYS_bind]]));
+        }
+        let mut denied = calls(&[&refused_always]);
+        denied.extend(calls(&[&[libc::SYS_personality, libc::SYS_prlimit64]]));
+        if !options.namespaces {
+            denied.extend(calls(&[
+                &refused_alone,
+                &[
+                    libc::SYS_sched_setaffinity,
+                    libc::SYS_sched_setparam,
+                    libc::SYS_sched_setscheduler,
+                    libc::SYS_sched_setattr,
+                    libc::SYS_setpriority,
+                    libc::SYS_ioprio_set,
+                ],
+            ]));
+        }
+        if options.truncates {
+            denied.extend(calls(&[&[libc::SYS_truncate]]));
+            notified.remove(&u32::try_from(libc::SYS_truncate).unwrap());
+        }
+        assert_eq!(found(Verdict::Refuse(libc::EPERM)), denied, "{options:?}");
+        assert_eq!(found(Verdict::Notify), notified, "{options:?}");
+        let mut absent: std::collections::BTreeSet<u32> = (UNASSIGNED.0..=UNASSIGNED.1).collect();
+        absent.extend(calls(&[ABSENT, &[LSM_SET_SELF_ATTR]]));
+        assert_eq!(found(Verdict::Errno(libc::ENOSYS)), absent, "{options:?}");
+        let families = calls(&[&[libc::SYS_socket, libc::SYS_socketpair]]);
+        assert_eq!(found(Verdict::Refuse(libc::EAFNOSUPPORT)), families, "{options:?}");
+    }
+}
+
+/// A node is a file, a pipe or a socket without the bits that give rights; every other kind is a device.
+#[test]
+fn no_device_is_made_and_no_file_gets_rights_of_its_owner() {
+    for options in all_options() {
+        let table = table(options);
+        let after = if options.guarded { Verdict::Notify } else { Verdict::Allow };
+        let refused = Verdict::Refuse(libc::EPERM);
+        let mut nodes = vec![(libc::SYS_mknodat, 2)];
+        #[cfg(target_arch = "x86_64")]
+        nodes.push((libc::SYS_mknod, 1));
+        for (call, argument) in nodes {
+            for kind in 0..16_u32 {
+                for bits in [0o644, 0o1777, 0o2755, 0o4755, 0o6000] {
+                    let mut arguments = [0; 6];
+                    arguments[argument] = u64::from(kind << 12 | bits);
+                    let is_free = [0, 0o10, 0o1, 0o14].contains(&kind) && bits & SET_ID_BITS == 0;
+                    let found = table.decide(u32::try_from(call).unwrap(), arguments);
+                    assert_eq!(found, if is_free { after } else { refused }, "{kind:o} {bits:o}");
+                }
+            }
+        }
+    }
+}
