@@ -145,3 +145,6 @@ impl Grant {
         self.spec
     }
 }
+
+#[cfg(test)]
+mod tests;
