@@ -32,6 +32,8 @@ fn a_value_that_nothing_reads_is_said_with_its_place() {
     );
 }
 
+mod hooks;
+
 fn of(layer: Layer, trusted: bool, above: bool, text: &str) -> SettingsText {
     SettingsText {
         layer,
