@@ -200,6 +200,13 @@ mod tests {
             "git status",
             // The command runs code of the project.
             "make",
+            "gulp",
+            "cd a",
+            "cd /a",
+            "/bin/echo b",
+            "dd if=/dev/stdin of=/dev/stdout",
+            "dd if=/a of=/b",
+            "sort -o - /a",
             "npm test",
             "cargo build",
             // The command is not understood, or sets a variable that decides which program runs.
@@ -240,6 +247,13 @@ mod tests {
             rm a  =>  `a` depends on the directory of the call
             git status  =>  `git` depends on the directory of the call
             make  =>  `make` runs code of the project
+            gulp  =>  `gulp` runs code of the project
+            cd a  =>  `a` depends on the directory of the call
+            cd /a  =>   | /a
+            /bin/echo b  =>  /bin/echo | b
+            dd if=/dev/stdin of=/dev/stdout  =>  dd | if=/dev/stdin of=/dev/stdout
+            dd if=/a of=/b  =>  dd | /a /b if=/a of=/b
+            sort -o - /a  =>  sort | - -o /a
             npm test  =>  `npm` runs code of the project
             cargo build  =>  `cargo` runs code of the project
             tool ((  =>  `tool ((` is not understood

@@ -1,3 +1,4 @@
+mod findings;
 mod gathered;
 mod told;
 pub(crate) mod tree;

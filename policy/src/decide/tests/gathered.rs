@@ -293,6 +293,9 @@ fn git_looks_for_repositories_where_each_command_runs() {
     );
 }
 
+/// Settings of commands that leave the sandbox.
+const EXCLUDED: &str = "{'sandbox':{'enabled':true,'excludedCommands':['tool *','ls','npm *','./x *','own *','read *',': *']}}";
+
 /// Texts of which some leave the sandbox.
 const LEAVING: &[&str] = &[
     "",
@@ -315,12 +318,13 @@ const LEAVING: &[&str] = &[
     "read x; tool a",
     ": ${PATH:=a}; tool b",
     ": ${x:=a}; tool b",
+    ": ${HOME:=a}; tool b",
+    "read HOME; tool b",
     "tool $(x)",
 ];
 
 #[test]
 fn a_call_leaves_the_sandbox_when_each_of_its_commands_is_excluded_and_all_is_understood() {
-    let user = "{'sandbox':{'enabled':true,'excludedCommands':['tool *','ls','npm *','./x *','own *','read *',': *']}}";
     let programs = [(b"own".to_vec(), Doubt::Planted("/p/own".into()))].into();
     let facts = Facts { doubts: Doubts { programs, ..Doubts::default() }, ..facts() };
     for (layer, expected) in [
@@ -347,6 +351,8 @@ fn a_call_leaves_the_sandbox_when_each_of_its_commands_is_excluded_and_all_is_un
                 read x; tool a  =>  true
                 : ${PATH:=a}; tool b  =>  false
                 : ${x:=a}; tool b  =>  true
+                : ${HOME:=a}; tool b  =>  false
+                read HOME; tool b  =>  false
                 tool $(x)  =>  false"#]],
         ),
         (
@@ -372,10 +378,12 @@ fn a_call_leaves_the_sandbox_when_each_of_its_commands_is_excluded_and_all_is_un
                 read x; tool a  =>  true
                 : ${PATH:=a}; tool b  =>  false
                 : ${x:=a}; tool b  =>  true
+                : ${HOME:=a}; tool b  =>  false
+                read HOME; tool b  =>  false
                 tool $(x)  =>  false"#]],
         ),
     ] {
-        let rules = rules(&[(layer, user)]);
+        let rules = rules(&[(layer, EXCLUDED)]);
         check(LEAVING, |call| runs_outside_sandbox(&rules, call, &facts), expected);
     }
 }

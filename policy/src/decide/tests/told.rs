@@ -150,6 +150,7 @@ const COMMANDS: &[&str] = &[
     "tool > /dev/tcp/a/1",
     "tool > /dev/sda",
     "tool > /dev/null",
+    "cat /dev/null a a",
     "cat < /etc/a > b",
     ")",
     "git repack -ad",
@@ -192,6 +193,7 @@ const RULED: &[&str] = &[
     "git log",
     "git -C $(x) log",
     "git submodule add https://a.example/x lib/x",
+    "rm $(x) # a",
     "bash",
     "bash -c \"$(x)\"",
     "for PATH in a; do tool b; done",
@@ -276,6 +278,31 @@ fn hooks() -> Vec<Group> {
         calls: &["tool a", "other a", "rm x"],
     };
     vec![group(HookVerdict::Allow), group(HookVerdict::Ask), group(HookVerdict::Deny)]
+}
+
+#[test]
+fn of_a_long_text_the_beginning_is_told_and_of_many_parts_the_number() {
+    let text = |count: usize| format!("tool {}", "a".repeat(count));
+    let many: String = (0..300).map(|it| format!("tool a{it};")).collect();
+    let last = |text: &str, skip: usize| {
+        told(&rules(&[]), &facts(), text).lines().skip(skip).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let end =
+        |count| last(&text(count), 3).first().map(|it| it.chars().skip(238).collect::<String>());
+    assert_eq!(
+        [235, 236].map(end),
+        [Some("aaa`: asked".to_owned()), Some("aa…`: asked".to_owned())]
+    );
+    let lines = last(&many, 3 + 3 * 255);
+    expect_test::expect![[r#"
+        one of 300 parts, `tool a255`: asked
+          because no rule allows it
+          compared: tool a255
+        and 44 more parts, none of them stricter
+        mode: default
+        sandbox: off, so nothing is allowed for being sandboxed
+        smallest change: none; more than 32 rules would be needed"#]]
+    .assert_eq(&lines.join("\n"));
 }
 
 #[test]
