@@ -113,6 +113,8 @@ async fn a_result_that_could_not_be_written_is_written_later() {
     log.record(result(&receipt.id)).await.unwrap_err();
     fs::rename(&away, &scratch.places.directory).unwrap();
     log.record(decision("ls")).await.unwrap();
+    // What was written once more is not written again with the next record.
+    log.record(decision("id")).await.unwrap();
     let ends: Vec<_> = lines(&scratch, 1)
         .iter()
         .map(|line| line::read(line.as_bytes()).unwrap())
@@ -122,12 +124,57 @@ async fn a_result_that_could_not_be_written_is_written_later() {
     assert_eq!(ends, [("result".to_owned(), Some(0))]);
 }
 
+/// Polls `record` once, so that it is with the writer, which does not run yet.
+async fn hand_over(record: std::pin::Pin<&mut impl Future<Output = Result<Receipt, Error>>>) {
+    tokio::select! {
+        biased;
+        _ = record => panic!("nobody writes"),
+        () = std::future::ready(()) => {}
+    }
+}
+
+#[tokio::test]
+async fn i1_a_decision_that_nobody_waits_for_gets_a_result_that_nothing_ran() {
+    let scratch = Scratch::new("abandoned");
+    let (log, writer) = Log::begin(&scratch.places, GatewayMode::Embedded).unwrap();
+    {
+        let mut record = std::pin::pin!(log.record(decision("ls")));
+        hand_over(record.as_mut()).await;
+    }
+    let thread = std::thread::spawn(|| writer.run());
+    drop(log);
+    thread.join().unwrap();
+    let written = lines(&scratch, 1);
+    let written: Vec<_> = written.iter().map(|it| line::read(it.as_bytes()).unwrap()).collect();
+    let kinds: Vec<&str> = written.iter().map(|it| it.0.kind.as_str()).collect();
+    assert_eq!(kinds, ["segment", "decision", "result"]);
+    assert_eq!(written[2].0.reference.as_ref(), Some(&written[1].0.id));
+    assert_eq!(written[2].1.get("agreement").unwrap().text(), Some("not_run"));
+}
+
+#[tokio::test]
+async fn a_log_is_idle_when_every_record_is_answered() {
+    let scratch = Scratch::new("idle");
+    let (log, writer) = Log::begin(&scratch.places, GatewayMode::Embedded).unwrap();
+    assert_eq!([log.is_idle(), log.is_stuck(), log.is_apart()], [true, false, false]);
+    let mut record = std::pin::pin!(log.record(decision("ls")));
+    hand_over(record.as_mut()).await;
+    assert_eq!([log.is_idle(), log.is_stuck()], [false, false]);
+    let thread = std::thread::spawn(|| writer.run());
+    record.await.unwrap();
+    assert_eq!([log.is_idle(), log.is_stuck()], [true, false]);
+    log.note_settings("00", "01");
+    assert_eq!(log.settings_recorded("00"), None, "a note beside the log serves");
+    drop(thread);
+}
+
 #[tokio::test]
 async fn who_waits_for_a_writer_that_hangs_is_refused_and_can_end() {
     let scratch = Scratch::new("hangs");
     let (log, _writer) = Log::begin(&scratch.places, GatewayMode::Embedded).unwrap();
     let refused = log.record(decision("ls")).await.unwrap_err();
     assert_eq!(refused, Error::Slow { directory: scratch.places.directory.clone(), seconds: 5 });
+    assert!(log.is_stuck() && !log.is_idle());
     let begun = std::time::Instant::now();
     drop(log);
     assert!(begun.elapsed() < PATIENCE, "the end waited for the writer");

@@ -127,6 +127,11 @@ async fn a_gateway_has_its_records_written_by_the_recorder() {
     let first = log.record(body()).await.unwrap();
     let second = log.record(body()).await.unwrap();
     assert_eq!(second.sequence, first.sequence + 1);
+    assert!(log.is_apart());
+    assert_eq!(log.settings_recorded("00"), None);
+    log.note_settings("00", &second.id);
+    assert_eq!(log.settings_recorded("00").as_ref(), Some(&second.id));
+    assert_eq!(log.settings_recorded("11"), None);
     assert_eq!(log.redactor().tag(b"x"), recorder.log.redactor().tag(b"x"));
     drop(log);
     writing.join().unwrap();
