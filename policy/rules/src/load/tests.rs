@@ -34,6 +34,48 @@ fn a_value_that_nothing_reads_is_said_with_its_place() {
 
 mod hooks;
 
+#[test]
+fn the_last_text_of_the_strongest_layer_says_a_value_and_all_layers_add_to_a_list() {
+    let texts = [
+        of(Layer::User, true, false, "{'a':1,'l':[1,2],'m':[5]}"),
+        of(Layer::User, true, false, "{'a':2,'l':[3],'m':6}"),
+        of(
+            Layer::Local,
+            true,
+            false,
+            "{'l':[4],'hooks':{'Stop':[]},'$schema':'s','permissions':{'allow':['A'],'ask':['B'],'deny':['C'],'x':true}}",
+        ),
+    ];
+    let told: Vec<String> = crate::settings_values(&texts)
+        .iter()
+        .map(|it| format!("{} {} {} {}", it.origin.layer.name(), it.key, it.text, it.listed))
+        .collect();
+    let expected = [
+        "user a 2 false",
+        "local l 4 true",
+        "user l 3 true",
+        "user l 1 true",
+        "user l 2 true",
+        "user m 6 false",
+        "local permissions.x true false",
+    ];
+    assert_eq!(told, expected);
+}
+
+/// Columns count characters, and the first of a line is 1.
+#[test]
+fn a_place_is_a_line_and_a_character_of_it() {
+    let text = "{'audit':\n7,'limits':{'ä€𝄞':0,'tasks':\n2, 'tosks': 3}}";
+    let mut told: Vec<String> = load(&[of(Layer::User, true, false, text)])
+        .problems
+        .iter()
+        .map(|it| format!("{}:{} {}", it.origin.line, it.origin.column, it.origin.pointer))
+        .collect();
+    told.sort();
+    let expected = ["2:1 /audit", "2:19 /limits/ä€𝄞", "3:1 /limits/tasks", "3:13 /limits/tosks"];
+    assert_eq!(told, expected);
+}
+
 fn of(layer: Layer, trusted: bool, above: bool, text: &str) -> SettingsText {
     SettingsText {
         layer,

@@ -76,39 +76,49 @@ fn each_fault_of_a_list_of_handlers_is_said_and_the_others_run() {
     .map(|it| user(it))
     .collect();
     cases.push(vec![of(Layer::Policy, true, false, &RUN.replace("'a'", "''"))]);
+    for fault in ["'statusMessage':7", "'if':7"] {
+        let text = RUN.replace("'command':'a'", &format!("'command':'a',{fault}"));
+        cases.push(vec![of(Layer::Policy, true, false, &text)]);
+    }
     cases.push(vec![of(Layer::Project, false, false, RUN)]);
     check(
         &cases,
         &expect![[r#"
-        /user.json {"hooks":7}
-          refused 1:10/hooks `7`: expected an object of events; correct the file
-        /user.json {"hooks":{"SubagentStop":[]}}
-          warned 1:11/hooks/SubagentStop `"SubagentStop"`: hooks of `SubagentStop` are not supported; they have no effect
-        /user.json {"hooks":{"PreTolUse":[]}}
-          warned 1:11/hooks/PreTolUse `"PreTolUse"`: unknown event `PreTolUse`; did you mean `PreToolUse`?
-        /user.json {"hooks":{"Zebra":[]}}
-          warned 1:11/hooks/Zebra `"Zebra"`: unknown event `Zebra`; the documentation of hooks lists all events
-        /user.json {"hooks":{"Stop":7}}
-          warned 1:18/hooks/Stop `7`: expected a list; write `[ ]` around it
-        /user.json {"hooks":{"Stop":[{"matcher":7,"hooks":[]},{"matcher":""}]}}
-          warned 1:19/hooks/Stop/0 `{"matcher":7,"hooks":[]}`: expected an object with `matcher` and a list `hooks`; correct this entry
-          warned 1:44/hooks/Stop/1 `{"matcher":""}`: expected an object with `matcher` and a list `hooks`; correct this entry
-        /user.json {"hooks":{"PreToolUse":[{"matcher":"(","hooks":[{"type":"command","command":"a"}]}]}}
-          user PreToolUse `(` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
-          warned 1:25/hooks/PreToolUse/0 `{"matcher":"(","hooks":[{"type":"command","command":"a"}]}`: invalid regular expression; it matches everything; correct the expression
-        /user.json {"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"a"}]}]}}
-          user PreToolUse `*` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
-        /user.json {"hooks":{"PreToolUse":[{"matcher":"Edit, a-b_c|9","hooks":[{"type":"command","command":"a"}]}]}}
-          user PreToolUse `Edit, a-b_c|9` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
-        /user.json {"hooks":{"PreToolUse":[{"matcher":"a.*","hooks":[{"type":"command","command":"a"}]}]}}
-          user PreToolUse `a.*` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
-        /user.json {"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":" "}]}]}}
-          warned 1:35/hooks/PreToolUse/0/hooks/0 `{"type":"command","command":" "}`: the handler has no `command`; write the command to run
-        /policy.json {"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":""}]}]}}
-          refused 1:35/hooks/PreToolUse/0/hooks/0 `{"type":"command","command":""}`: the handler has no `command`; write the command to run
-        /project.json {"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"a"}]}]}}
-          warned 1:10/hooks `{"PreToolUse":[{"hooks":[{"type":"command","command":"a"}]}]…`: hooks do not run until the folder is trusted; run `stockade policy trust` after reading the file
-    "#]],
+            /user.json {"hooks":7}
+              refused 1:10/hooks `7`: expected an object of events; correct the file
+            /user.json {"hooks":{"SubagentStop":[]}}
+              warned 1:11/hooks/SubagentStop `"SubagentStop"`: hooks of `SubagentStop` are not supported; they have no effect
+            /user.json {"hooks":{"PreTolUse":[]}}
+              warned 1:11/hooks/PreTolUse `"PreTolUse"`: unknown event `PreTolUse`; did you mean `PreToolUse`?
+            /user.json {"hooks":{"Zebra":[]}}
+              warned 1:11/hooks/Zebra `"Zebra"`: unknown event `Zebra`; the documentation of hooks lists all events
+            /user.json {"hooks":{"Stop":7}}
+              warned 1:18/hooks/Stop `7`: expected a list; write `[ ]` around it
+            /user.json {"hooks":{"Stop":[{"matcher":7,"hooks":[]},{"matcher":""}]}}
+              warned 1:19/hooks/Stop/0 `{"matcher":7,"hooks":[]}`: expected an object with `matcher` and a list `hooks`; correct this entry
+              warned 1:44/hooks/Stop/1 `{"matcher":""}`: expected an object with `matcher` and a list `hooks`; correct this entry
+            /user.json {"hooks":{"PreToolUse":[{"matcher":"(","hooks":[{"type":"command","command":"a"}]}]}}
+              user PreToolUse `(` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
+              warned 1:25/hooks/PreToolUse/0 `{"matcher":"(","hooks":[{"type":"command","command":"a"}]}`: invalid regular expression; it matches everything; correct the expression
+            /user.json {"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"a"}]}]}}
+              user PreToolUse `*` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
+            /user.json {"hooks":{"PreToolUse":[{"matcher":"Edit, a-b_c|9","hooks":[{"type":"command","command":"a"}]}]}}
+              user PreToolUse `Edit, a-b_c|9` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
+            /user.json {"hooks":{"PreToolUse":[{"matcher":"a.*","hooks":[{"type":"command","command":"a"}]}]}}
+              user PreToolUse `a.*` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
+            /user.json {"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":" "}]}]}}
+              warned 1:35/hooks/PreToolUse/0/hooks/0 `{"type":"command","command":" "}`: the handler has no `command`; write the command to run
+            /policy.json {"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":""}]}]}}
+              refused 1:35/hooks/PreToolUse/0/hooks/0 `{"type":"command","command":""}`: the handler has no `command`; write the command to run
+            /policy.json {"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"a","statusMessage":7}]}]}}
+              policy PreToolUse `` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
+              warned 1:35/hooks/PreToolUse/0/hooks/0 `{"type":"command","command":"a","statusMessage":7}`: `statusMessage` must be a string; put it in quotes
+            /policy.json {"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"a","if":7}]}]}}
+              policy PreToolUse `` None None None Command(CommandHook { command: "a", arguments: None, bash: false })
+              refused 1:35/hooks/PreToolUse/0/hooks/0 `{"type":"command","command":"a","if":7}`: invalid rule in `if`; write one rule, such as `Bash(git push *)`; until then the hook runs without `if`
+            /project.json {"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"a"}]}]}}
+              warned 1:10/hooks `{"PreToolUse":[{"hooks":[{"type":"command","command":"a"}]}]…`: hooks do not run until the folder is trusted; run `stockade policy trust` after reading the file
+        "#]],
     );
 }
 
