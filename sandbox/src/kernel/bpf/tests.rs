@@ -143,6 +143,9 @@ fn a_program_longer_than_a_jump_says_what_its_rows_say() {
         let cases = vec![
             Case { tests: vec![is(0, 0xFF, number & 0xFF)], verdict: Verdict::Notify },
             Case { tests: vec![is(0, u32::MAX, number), is(1, 0xF, 3)], verdict: Verdict::Kill },
+            // The word of the last test is loaded where the next case begins, and that of the one before is not.
+            Case { tests: vec![is(0, 0xFF, 3), is(1, u32::MAX, 5)], verdict: Verdict::Errno(77) },
+            Case { tests: vec![is(1, u32::MAX, 4)], verdict: Verdict::Errno(78) },
         ];
         (number, Row { cases, otherwise: verdict(number) })
     });
@@ -152,7 +155,7 @@ fn a_program_longer_than_a_jump_says_what_its_rows_say() {
     assert!(program.len() > 2_000 && program.iter().any(|it| it.code == JUMP));
     for number in 0..=1_001 {
         for first in [number, number & 0xFF, number ^ 1, 3] {
-            for second in [0, 3, 0x13] {
+            for second in [0, 3, 4, 5, 0x13] {
                 let words = [first.into(), second, 0, 0, 0, 0];
                 let ran = run_whole(&program, number, words);
                 assert_eq!(ran, table.decide(number, words).value(false), "{number} {words:?}");
