@@ -113,6 +113,8 @@ fn a_session_is_a_trace_from_its_caller_down_to_the_command() {
         bodies.iter().any(|it| it.body.windows(text.len()).any(|part| part == text.as_bytes()))
     };
     assert!(!has("confidential") && !has("done"));
+    let verified = place.output(["audit", "verify"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", text(&verified.stderr));
 }
 
 #[test]
