@@ -201,6 +201,7 @@ mod tests {
             // The command runs code of the project.
             "make",
             "gulp",
+            "tup",
             "cd a",
             "cd /a",
             "/bin/echo b",
@@ -248,6 +249,7 @@ mod tests {
             git status  =>  `git` depends on the directory of the call
             make  =>  `make` runs code of the project
             gulp  =>  `gulp` runs code of the project
+            tup  =>  `tup` runs code of the project
             cd a  =>  `a` depends on the directory of the call
             cd /a  =>   | /a
             /bin/echo b  =>  /bin/echo | b

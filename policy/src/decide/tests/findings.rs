@@ -243,3 +243,11 @@ fn a_rule_about_commands_allows_a_text_up_to_a_number_of_characters() {
     let found = found.map(|(letter, count)| decided(letter.repeat(count)));
     assert_eq!(found, [Decision::Allow, Decision::Ask, Decision::Allow, Decision::Ask]);
 }
+
+#[test]
+fn a_rule_about_every_command_refuses_a_text_of_too_many_parts() {
+    let (rules, input) = (rules(&[(Layer::User, "{'permissions':{'deny':['Bash']}}")]), input());
+    let tree = tree(&"a;".repeat(20_001));
+    let verdict = evaluate(&rules, &Call::Bash { tree: &tree, input: &input }, &facts());
+    assert_eq!(show(&verdict), "deny user rule_deny Bash");
+}

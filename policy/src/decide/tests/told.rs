@@ -149,6 +149,8 @@ const COMMANDS: &[&str] = &[
     "tool > $(x)",
     "tool > /dev/tcp/a/1",
     "tool > /dev/sda",
+    "tool > /etc/a",
+    "tool $'a\\nb'",
     "tool > /dev/null",
     "cat /dev/null a a",
     "cat < /etc/a > b",
