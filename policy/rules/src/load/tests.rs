@@ -62,6 +62,18 @@ fn the_last_text_of_the_strongest_layer_says_a_value_and_all_layers_add_to_a_lis
     assert_eq!(told, expected);
 }
 
+#[test]
+fn rules_of_one_file_stand_by_place_and_files_of_one_layer_as_they_were_given() {
+    let texts = [
+        of(Layer::Project, true, true, "{\n'permissions':{'deny':['A','B'],\n'ask':['C']}}"),
+        of(Layer::Project, true, false, "{'permissions':{'ask':['D'],'deny':['E']}}"),
+        of(Layer::Local, true, false, "{\n\n\n'permissions':{'deny':['F']}}"),
+    ];
+    let loaded = load(&texts);
+    let told: Vec<&str> = loaded.rules.rules().iter().map(|it| it.text.as_str()).collect();
+    assert_eq!(told, ["F", "A", "B", "C", "D", "E"]);
+}
+
 /// Columns count characters, and the first of a line is 1.
 #[test]
 fn a_place_is_a_line_and_a_character_of_it() {
