@@ -171,3 +171,6 @@ pub(super) struct Tree {
     pub(super) mount: Option<OwnedFd>,
     pub(super) is_directory: bool,
 }
+
+#[cfg(test)]
+mod tests;
