@@ -86,7 +86,7 @@ fn commands() -> Vec<Group> {
         Group {
             layers: &[(
                 Layer::User,
-                "{'sandbox':{'enabled':true},'permissions':{'allow':['Bash(python3 -m pytest *)','Bash(tool *)'],'ask':['Bash']}}",
+                "{'sandbox':{'enabled':true},'permissions':{'allow':['Bash(python3 -m pytest *)','Bash(python3 -m *)','Bash(tool *)'],'ask':['Bash']}}",
             )],
             facts: confined(),
             calls: CONFINED,
@@ -196,6 +196,7 @@ const RULED: &[&str] = &[
     "git -C $(x) log",
     "git submodule add https://a.example/x lib/x",
     "rm $(x) # a",
+    "ln -s / d && cd d && tool",
     "bash",
     "bash -c \"$(x)\"",
     "for PATH in a; do tool b; done",
