@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 
+pub mod busy_port;
 pub mod folder;
 pub mod live;
 pub mod output;

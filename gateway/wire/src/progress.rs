@@ -66,6 +66,17 @@ pub struct Used {
 }
 
 impl Step {
+    /// Returns its name in the log, how a session began, how a turn ended, and what the turn used.
+    pub fn into_parts(self) -> (&'static str, Option<String>, Option<String>, Vec<Used>) {
+        match self {
+            Step::Start { source } => ("start", Some(source), None, Vec::new()),
+            Step::Turn {} => ("turn", None, None, Vec::new()),
+            Step::TurnEnd { outcome, usage } => ("turn_end", None, Some(outcome), usage),
+            Step::Completed {} => ("completed", None, None, Vec::new()),
+            Step::End {} => ("end", None, None, Vec::new()),
+        }
+    }
+
     /// Says whether all words and numbers are short enough for a record.
     pub fn is_bounded(&self) -> bool {
         let is_word = |text: &str| !text.is_empty() && text.chars().count() <= LONGEST;

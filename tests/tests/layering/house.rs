@@ -52,7 +52,7 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/hooks", 2_100),
     // Its long functions are cut into named ones, each of which costs the lines of a signature. Subscriptions and
     // who may approve are here, where a session goes on, and texts with definitions.
-    ("gateway/monitor", 7_040),
+    ("gateway/monitor", 7_000),
     // With the words of an agent's host, which it hears beside the agent, how the agent stands on this machine, and the choice
     // of a session before anything starts. What a host tightens while a session runs is answered in front of the agent.
     // And a connection is counted as long as it is served.

@@ -40,27 +40,14 @@ impl Gateway {
         context: &Context,
         step: Step,
     ) -> Result<(), Failure> {
-        let (mut source, mut outcome, mut used) = (None, None, Vec::new());
-        let action = match step {
-            Step::Start { source: how } => {
-                source = Some(how.into());
-                "start"
-            }
-            Step::Turn {} => "turn",
-            Step::TurnEnd { outcome: how, usage } => {
-                (outcome, used) = (Some(how.into()), usage);
-                "turn_end"
-            }
-            Step::Completed {} => "completed",
-            Step::End {} => "end",
-        };
+        let (action, source, outcome, used) = step.into_parts();
         let body = record::Session {
             action,
             // The mode is that of the settings where the agent names none, and nobody reads them for this.
             agent: records::agent(context, None, context.mode.as_deref().unwrap_or_default()),
             caller: caller.caller().await?,
-            source,
-            outcome,
+            source: source.map(Into::into),
+            outcome: outcome.map(Into::into),
             usage: used.into_iter().map(model).collect(),
         };
         let log = self.log.log().await?;
