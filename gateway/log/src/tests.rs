@@ -113,7 +113,7 @@ async fn a_result_that_could_not_be_written_is_written_later() {
     log.record(result(&receipt.id)).await.unwrap_err();
     fs::rename(&away, &scratch.places.directory).unwrap();
     log.record(decision("ls")).await.unwrap();
-    // What was written once more is not written again with the next record.
+    // A line that was written once more is not written again with the next record.
     log.record(decision("id")).await.unwrap();
     let ends: Vec<_> = lines(&scratch, 1)
         .iter()

@@ -183,7 +183,7 @@ fn pattern_shape(context: &Context<'_>, row: &FileTool) -> Option<Shape> {
     let (mut segments, mut open) = (Vec::new(), false);
     for part in whole.iter().skip(1).map(|part| part.as_encoded_bytes()) {
         let count = |marks: &[u8]| part.iter().filter(|byte| marks.contains(byte)).count();
-        // What a mark begins here may end behind a `/`, or be a name with a dot in front.
+        // A group that begins here may end behind a `/`, or be a name with a dot in front.
         if count(b"[{") != count(b"]}") || part.first().is_some_and(|it| b"[{!\\".contains(it)) {
             open = true;
             break;

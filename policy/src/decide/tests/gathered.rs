@@ -1,4 +1,4 @@
-//! What a gateway is asked to look up before a decision: paths, programs, patterns, repositories, and whether a call leaves
+//! Facts that a gateway looks up before a decision: paths, programs, patterns, repositories, and whether a call leaves
 //! the sandbox. A path that is missing here has no other name when it is judged.
 
 use std::fmt::Debug;

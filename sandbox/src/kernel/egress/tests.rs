@@ -115,6 +115,6 @@ fn the_proxy_is_confined_for_good_and_nobody_looks_into_it() {
         Fork::Parent(pid) => pid,
         Fork::Child => syscalls::exit_now(look()),
     };
-    // It has ended: no flag lets the wait return before.
+    // The child has ended: no flag lets the wait return before.
     assert_eq!(syscalls::wait(pid, 0).unwrap().unwrap().code, Some(0));
 }
