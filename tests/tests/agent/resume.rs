@@ -239,13 +239,16 @@ fn a_signal_during_the_choice_gives_the_terminal_back() {
             "#!/bin/bash
 before=$(stty -g)
 (until [ -e now ]; do sleep 0.05; done; parent=$(cat pid); child=$(pgrep -P $parent); kill -s {signal} ${whom}; echo $child >child) &
-bash -c 'echo $$ >pid; exec {} agent -p x --resume'; echo \"status $?\"
-until [ -s child ]; do sleep 0.05; done; while kill -0 $(cat child); do sleep 0.05; done 2>/dev/null
-test \"$before\" = \"$(stty -g)\" && echo as before\n",
-            stockade_tests::stockade_word()
-        )
-        .replace("\\\"", "\"");
+bash start.sh; echo \"status $?\"
+for turn in $(seq 600); do [ -s child ] && break; sleep 0.05; done; while kill -0 $(cat child); do sleep 0.05; done 2>/dev/null
+test \"$before\" = \"$(stty -g)\" && echo as before\n"
+        );
         place.write("project/choose.sh", &line);
+        let agent = stockade_tests::stockade_word();
+        place.write(
+            "project/start.sh",
+            &format!("echo $$ >pid\nexec {agent} agent -p x --resume\n"),
+        );
         let bash = std::path::Path::new("/bin/bash");
         let Some(mut terminal) = Terminal::start(&place, bash, &["choose.sh"]) else {
             return skip(test, "`script` is not installed");
