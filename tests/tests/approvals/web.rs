@@ -297,6 +297,13 @@ fn a_person_answers_with_the_keyboard_and_sees_grants_and_history() {
         });
         ended(child)
     };
+    // The page draws its parts one after the other.
+    let click = |button: &str| {
+        let script = format!(
+            "const it = document.querySelector('{button}'); it?.click(); return it !== null"
+        );
+        until("the button is there", || browser.script(&script) == json!(true));
+    };
     // Once, with all that is known about it. Text of an agent is text.
     let running = start(&place, "touch made '<b>x<b>' && echo \u{202e}");
     let shown = browser.until("1 question waits");
@@ -309,11 +316,11 @@ fn a_person_answers_with_the_keyboard_and_sees_grants_and_history() {
     // For minutes: it is listed, holds, and is revoked at once.
     let running = start(&place, "touch made");
     browser.until("1 question waits");
-    browser.script("document.querySelector('#detail button.minutes').click()");
+    click("#detail button.minutes");
     assert_eq!(ended(running).status.code(), Some(0));
     browser.until("Bash(touch made)");
     assert_eq!(ended(start(&place, "touch made")).status.code(), Some(0));
-    browser.script("document.querySelector('#grants button.revoke').click()");
+    click("#grants button.revoke");
     until("it is revoked", || text(&place.output(["grants"]).stdout).is_empty());
     // With a word, and what changed since the last time.
     place.write("home/.config/stockade/settings.json",
