@@ -111,7 +111,7 @@ mod tests {
         std::fs::rename(&path, state.with_extension("json")).expect("it is moved");
         assert_eq!(Store::open(&state).expect("it opens").1, Some(position));
         std::fs::write(&path, "{").expect("it is written");
-        let broken = Store::open(&state).expect_err("it is no position");
+        let broken = Store::open(&state).expect_err("not a position");
         assert_eq!(
             broken.to_string(),
             format!("`{}` holds no position; remove it", path.display())

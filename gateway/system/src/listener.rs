@@ -142,7 +142,7 @@ fn admit(stream: UnixStream, quota: &mut Quota, now: Instant) {
     let process = match asked {
         Ok(process) => process,
         Err(error) if is_full(&error) => return refuse(&stream, FULL),
-        // Whoever is gone, or is not named, gets nothing.
+        // A client that is gone, or that the kernel does not name, gets no answer.
         Err(_) => return,
     };
     let Ok(peer) = sockopt::socket_peercred(&stream) else { return };

@@ -30,11 +30,11 @@ pub enum Segment {
 /// Result of matching a path against a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
-    /// Of the path, or of a directory that it lies in.
+    /// The pattern matches the path or a directory above it.
     Whole,
-    /// Of nothing yet, but perhaps of what lies beneath.
+    /// The pattern matches neither, but may match a path beneath.
     Beneath,
-    /// Nothing, here and beneath.
+    /// The pattern matches neither the path nor anything beneath.
     No,
 }
 
@@ -81,7 +81,7 @@ impl Pattern {
         &self.0
     }
 
-    /// Says what the pattern says of `path`.
+    /// Matches `path` against the pattern.
     pub fn matches(&self, path: &Path) -> Match {
         let reached = self.reached(path);
         match (reached.whole_with, reached.is_alive()) {
@@ -155,7 +155,7 @@ impl Pattern {
 }
 
 impl Segment {
-    /// Says whether `name` is what the segment says; `**` is no name.
+    /// Says whether `name` is what the segment says; `**` is not a name.
     pub fn fits(&self, name: &[u8]) -> bool {
         match self {
             Segment::Across => false,

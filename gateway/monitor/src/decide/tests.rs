@@ -71,7 +71,7 @@ fn record(decision: Decision) -> Record {
             decision,
             by: By::Default,
             code: "default",
-            reason: "no rule speaks of it".into(),
+            reason: "no rule matches".into(),
             parts: Vec::new(),
             unlisted: 0,
             rules: Vec::new(),

@@ -105,7 +105,7 @@ fn up_to_a_limit_a_text_of_many_directories_is_followed() {
     let other =
         |count: usize| (0..count).map(|it| format!("cd a{it} || true;")).collect::<String>();
     assert_eq!([0, 1, 4, 5, 6, 7].map(|count| all(&other(count))), [1, 2, 16, 32, 32, 32]);
-    // A place where the text was already is no further one.
+    // A place where the text was already does not count again.
     let again = "cd /x || true; cd /z || true;".repeat(40);
     assert_eq!(all(&format!("{again} cd /y || true;")), 4);
     // Of very many commands only the first place is known.
