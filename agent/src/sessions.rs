@@ -100,19 +100,26 @@ pub(crate) fn run(options: &Sessions) -> ExitCode {
 
 /// Returns what to do about an error.
 fn help(options: &Sessions, error: &anyhow::Error) -> &'static str {
-    match (&options.act, error.downcast_ref::<stockade_session::Error>()) {
-        (_, Some(stockade_session::Error::Name(_))) => "choose a name of one line",
-        (Some(Act::Import { .. }), _) => {
+    let own = error.downcast_ref::<stockade_session::Error>();
+    if let Some(stockade_session::Error::Name(_)) = own {
+        return "choose a name of one line";
+    }
+    match &options.act {
+        Some(Act::Import { .. }) => {
             "`stockade agent sessions export SESSION FILE` makes a file to import"
         }
-        (Some(Act::Export { .. }), None) => "name a file that is not there yet",
-        (Some(Act::Prune { .. }), None) => {
+        Some(Act::Export { .. }) if own.is_none() => "name a file that is not there yet",
+        Some(Act::Prune { .. }) if own.is_none() => {
             "`stockade agent sessions prune --older-than 30d --dry-run` lists what would go"
         }
-        (Some(Act::Search { .. }), None) => {
+        Some(Act::Search { .. }) if own.is_none() => {
             "`stockade agent sessions search WORD` finds sessions by words"
         }
-        _ => "`stockade agent sessions list` shows all",
+        None
+        | Some(Act::List | Act::Show { .. } | Act::Rename { .. } | Act::Delete { .. })
+        | Some(Act::Export { .. } | Act::Search { .. } | Act::Reindex | Act::Prune { .. }) => {
+            "`stockade agent sessions list` shows all"
+        }
     }
 }
 

@@ -210,7 +210,7 @@ fn witness_holds(bytes: &[u8]) {
                 1 => node.end = node.end.wrapping_add(by),
                 2 => node.depth = node.depth.wrapping_add(by).wrapping_sub(2),
                 3 => node.broken = false,
-                4 => node.kind = NodeKind::of(["word", "command", "string"][by as usize % 3], true),
+                4 => node.kind = NodeKind::named(["word", "command", "string"][by as usize % 3]),
                 _ => nodes.truncate(usize::from(change[0]) % length),
             }
         }

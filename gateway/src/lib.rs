@@ -11,20 +11,21 @@ mod serve;
 mod setup;
 
 pub use cli::{BROKEN, main};
-#[doc(hidden)]
-pub use facts::git_index;
 use stockade_base::{json_text, places, random};
 #[doc(hidden)]
 pub use stockade_egress::decode;
+#[doc(hidden)]
+pub use stockade_facts::git_index;
 use stockade_hooks as hooks;
 use stockade_log as audit;
 pub use stockade_monitor::{Gateway, Prefork};
 use stockade_monitor::{engine, judge, prefork, response};
 use stockade_plan as plan;
 use stockade_review as review;
-use stockade_scene::{bounds, facts, request, settings};
+use stockade_scene::request;
 #[cfg(test)]
 use stockade_scratch as testing;
+use stockade_settings::{self as settings, bounds};
 use stockade_tasks as tasks;
 pub use stockade_wire as protocol;
 use stockade_worker as parse;

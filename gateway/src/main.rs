@@ -7,5 +7,5 @@ use std::io::Write as _;
 fn main() {
     let status = std::panic::catch_unwind(stockade::main).unwrap_or(stockade::BROKEN);
     let _ = std::io::stdout().flush(); // nobody reads it: nothing else is to be done
-    stockade_sandbox::end_now(status)
+    stockade_kernel::end_now(status)
 }

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use index::{Place, Places};
+use index::{ByteRange, Places};
 use stockade_text::json;
 
 /// The tables, in the order of `BUILTIN` in `src/lib.rs`.
@@ -94,7 +94,9 @@ fn store() -> Result<(), String> {
 }
 
 fn show(out: &mut String, places: &Places) -> std::fmt::Result {
-    let place = |Place { start, end }: &Place| format!("Place {{ start: {start}, end: {end} }}");
+    let place = |ByteRange { start, end }: &ByteRange| {
+        format!("ByteRange {{ start: {start}, end: {end} }}")
+    };
     writeln!(
         out,
         "Places {{ sets: {}, defaults: {},",
@@ -103,7 +105,7 @@ fn show(out: &mut String, places: &Places) -> std::fmt::Result {
     )?;
     let rows: Vec<String> = places.rows.iter().map(place).collect();
     writeln!(out, "rows: Borrowed(&[{}]),", rows.join(", "))?;
-    let named = |(name, row): &(Place, u32)| format!("({}, {row})", place(name));
+    let named = |(name, row): &(ByteRange, u32)| format!("({}, {row})", place(name));
     let names: Vec<String> = places.names.iter().map(named).collect();
     writeln!(out, "names: Borrowed(&[{}]) }},", names.join(", "))
 }

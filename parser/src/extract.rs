@@ -33,7 +33,7 @@ use crate::{
     Programs, Reason, Redirect, Shared, SimpleCommand, Span, StartState, Stdin, Target, Unread,
     Via, Word,
 };
-use stockade_programs::Rows;
+use stockade_programs::{Dialect, Rows};
 
 use shell::Shell;
 
@@ -192,8 +192,8 @@ pub(crate) struct Run {
     pub depth: u32,
     /// The body of a here-document that this run is for: the event that opens it.
     pub here: Option<usize>,
-    /// The text may be read by another shell than bash.
-    pub sh: bool,
+    /// The shell that reads the text.
+    pub dialect: Dialect,
 }
 
 pub(crate) struct Walk<'a> {
@@ -368,7 +368,7 @@ pub(crate) fn extract(
     walk.start_state();
     walk.other_shell(source);
     walk.hidden_bytes(&text);
-    walk.begin(text, reading, None, None, 0, false);
+    walk.begin(text, reading, None, None, 0, Dialect::Bash);
     walk.walk();
     walk.finish(source, reading)
 }
@@ -410,7 +410,7 @@ impl Walk<'_> {
         outer: Option<Box<Shell>>,
         scope: Option<scope::Scope>,
         depth: u32,
-        sh: bool,
+        dialect: Dialect,
     ) {
         for trouble in &text.syntax.troubles {
             let span = text.map.span(trouble.span);
@@ -441,7 +441,7 @@ impl Walk<'_> {
             scope,
             depth,
             here: None,
-            sh,
+            dialect,
         });
     }
 
@@ -472,12 +472,12 @@ impl Walk<'_> {
                     return self.give_up();
                 }
                 let Some(event) = text.syntax.event(at).copied() else { break };
-                match event.kind {
-                    Kind::Close => self.close(&text, event),
-                    Kind::PlainWord => self.plain_word(&text, event, at),
-                    Kind::PlainCommand => self.plain_command(&text, event, at),
-                    kind if kind.is_leaf() => self.leaf(&text, event),
-                    _ => self.open(&text, event, at),
+                if event.kind == Kind::Close {
+                    self.close(&text, event);
+                } else if event.kind.is_leaf() {
+                    self.leaf(&text, event, at);
+                } else {
+                    self.open(&text, event, at);
                 }
                 let now = self.runs.last().map_or(at, |run| run.at);
                 if self.runs.len() != depth || now / PAUSE_EVERY != at / PAUSE_EVERY {

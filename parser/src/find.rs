@@ -1,8 +1,8 @@
 //! The expressions of find and test, which have grammars of their own.
 
 use crate::nested::Reader;
+use crate::operand_meaning::replaced;
 use crate::options::{Argument, Trouble, is_many, may_equal};
-use crate::slots::replaced;
 use crate::{Count, EffectKind, Glob, Reason, Word, WordClass};
 use stockade_programs::row::{Body, OptionRow, Slot};
 
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
             if is_many(&value.word) {
                 self.trouble(body, value.clone());
             }
-            self.apply(slot, &value, true);
+            self.apply(slot, &value);
         }
     }
 
@@ -171,7 +171,7 @@ fn common_start(starts: &[Word]) -> Vec<u8> {
             WordClass::Unknown { count: Count::One, prefix, .. } => prefix,
             WordClass::Pattern { glob, .. } => match glob.first() {
                 Some(Glob::Literal(first)) => first,
-                _ => b"",
+                Some(Glob::Star | Glob::Question | Glob::Other(_)) | None => b"",
             },
             WordClass::Unknown { .. } => b"",
         };

@@ -60,6 +60,13 @@ pub(crate) enum OperandMode {
     QuotedPattern,
 }
 
+impl OperandMode {
+    /// Returns the flags of an expansion in the operand.
+    pub(crate) fn flags(self) -> u8 {
+        if self == OperandMode::Plain { 0 } else { crate::event::flag::QUOTED }
+    }
+}
+
 /// End of arithmetic text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArithmeticEnd {
@@ -187,7 +194,7 @@ pub(crate) fn read(source: &[u8], reading: HowRead) -> Syntax {
 
 impl Parser<'_> {
     fn run(&mut self) {
-        self.push_list(true);
+        self.push_top_list();
         loop {
             let step = self.run_stack().and_then(|()| self.finish());
             let Err(error) = step else { return };
@@ -495,7 +502,7 @@ impl Parser<'_> {
         let junk = (self.pos + word.max(1)).min(self.source.len());
         self.leaf(Kind::Junk, junk);
         if self.pos < self.source.len() {
-            self.push_list(true);
+            self.push_top_list();
         }
     }
 

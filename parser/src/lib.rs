@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod compact;
 mod cursor;
 mod distinct;
 mod effects;
@@ -18,21 +19,20 @@ mod lex;
 mod limits;
 mod marks;
 mod nested;
+mod operand_meaning;
 mod options;
 mod search;
-mod slots;
 mod state;
-mod thin;
 mod tree;
 mod witness;
 mod word;
 mod zsh;
 
+pub use compact::{Bytes, Shared, Thin};
 pub use limits::Limits;
 pub use state::StartState;
 pub use stockade_programs::{EffectKind, Locality, Programs, Reason, TableError, versions_of};
 pub use stockade_text::{Position as SourcePosition, Span};
-pub use thin::{Bytes, Shared, Thin};
 pub use tree::{
     Assigned, Assignment, Canonical, CommandKind, CommandTree, Directory, Draft, Effect, Notice,
     Object, Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand, Stdin, Target,

@@ -1,7 +1,7 @@
 //! Commands inside commands: what a program starts because of its words, from the program tables.
 
 mod assignment;
-mod shell;
+pub(crate) mod shell;
 
 use std::collections::HashSet;
 
@@ -234,7 +234,9 @@ impl<'a> Reader<'a> {
                     return;
                 }
                 body.bare.iter().for_each(|slot| self.effect_of_command(slot));
-                self.unclear_unless(!body.bare.is_empty(), 0, "no sub-command");
+                if body.bare.is_empty() {
+                    self.unclear(0, "no sub-command");
+                }
                 return;
             };
             let found = name.word.exact().and_then(|name| sub_command(body, name));
@@ -335,7 +337,7 @@ impl<'a> Reader<'a> {
                 let named = |(name, _): &&(String, Slot)| seen.option.names.contains(name);
                 let other = self.values.iter().find(named).map(|(_, slot)| slot);
                 for (slot, value) in seen.option.slots.iter().zip(&seen.values) {
-                    self.apply(other.unwrap_or(slot), value, true);
+                    self.apply(other.unwrap_or(slot), value);
                 }
             }
         }
@@ -387,7 +389,7 @@ impl<'a> Reader<'a> {
                     if is_many(&argument.word) && operands.len() > 1 {
                         return self.shifted(operands, &argument, scanner);
                     }
-                    self.apply(slot, &argument, false);
+                    self.apply(slot, &argument);
                 }
                 (Slot::Positional, Times::Many) => {
                     let words = scanner.rest().into_iter().map(|argument| argument.word).collect();
@@ -396,7 +398,7 @@ impl<'a> Reader<'a> {
                 (slot, Times::Many) => {
                     while scanner.left() > after {
                         let Some(argument) = scanner.next() else { break };
-                        self.apply(slot, &argument, false);
+                        self.apply(slot, &argument);
                     }
                 }
             }
@@ -434,7 +436,7 @@ impl<'a> Reader<'a> {
                 continue;
             }
             for argument in &rest {
-                self.apply(&operand.slot, argument, false);
+                self.apply(&operand.slot, argument);
             }
         }
     }
@@ -518,12 +520,6 @@ impl<'a> Reader<'a> {
             self.doubt(Reason::UnknownWrapperForm, index, &detail);
         } else if !self.outside {
             self.anything(index);
-        }
-    }
-
-    fn unclear_unless(&mut self, clear: bool, index: u32, what: &str) {
-        if !clear {
-            self.unclear(index, what);
         }
     }
 

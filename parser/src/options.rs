@@ -282,11 +282,10 @@ impl<'a> Scanner<'a> {
                     let attached = (!rest.is_empty() || tail.is_some())
                         .then(|| Argument { word: join(rest, tail), index: argument.index })
                         .map(|first| spanned(first, argument));
-                    match (option.takes, attached) {
-                        (Takes::Optional, None) => self.see(option, Vec::new(), argument),
-                        (_, attached) => self.values(option, attached, argument),
+                    if option.takes == Takes::Optional && attached.is_none() {
+                        return self.see(option, Vec::new(), argument);
                     }
-                    return;
+                    return self.values(option, attached, argument);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The tree of commands that policy judges.
 
-use crate::event::Kind;
+use crate::event::{Event, Kind};
 use crate::grammar::{self, Syntax};
 use crate::marks::Request;
 use crate::{Bytes, Reason, Shared, Span, Thin, Word, Words};
@@ -352,28 +352,33 @@ impl HowRead {
 impl Token {
     /// Returns the leaves of a syntax tree as tokens.
     pub(crate) fn of(syntax: &Syntax) -> Vec<Token> {
-        let leaves = syntax.events.iter().filter(|event| event.kind.is_leaf());
-        leaves
-            .map(|event| {
-                let kind = match event.kind {
-                    Kind::Blank
-                    | Kind::Newline
-                    | Kind::Continuation
-                    | Kind::HereTabs
-                    | Kind::HereEnd => TokenKind::Trivia,
-                    Kind::Comment => TokenKind::Comment,
-                    Kind::Operator
-                    | Kind::Keyword
-                    | Kind::RedirectOperator
-                    | Kind::Opener
-                    | Kind::Closer
-                    | Kind::ParameterOperator => TokenKind::Operator,
-                    Kind::Junk => TokenKind::Unread,
-                    _ => TokenKind::Text,
-                };
-                Token { kind, span: Span { start: event.start, end: event.end } }
-            })
-            .collect()
+        let token = |event: &Event| {
+            let kind = TokenKind::of(event.kind)?;
+            Some(Token { kind, span: Span { start: event.start, end: event.end } })
+        };
+        syntax.events.iter().filter_map(token).collect()
+    }
+}
+
+impl TokenKind {
+    /// Returns the kind of token that a leaf is.
+    fn of(kind: Kind) -> Option<TokenKind> {
+        use Kind::*;
+        Some(match kind {
+            Blank | Newline | Continuation | HereTabs | HereEnd => TokenKind::Trivia,
+            Comment => TokenKind::Comment,
+            Operator | Keyword | RedirectOperator | Opener | Closer | ParameterOperator => {
+                TokenKind::Operator
+            }
+            Number | VariableDescriptor | Literal | Escape | Single | Ansi | Quote | Name
+            | Parameter | Backquote | HereText | PlainWord => TokenKind::Text,
+            Junk => TokenKind::Unread,
+            List | AndOr | Pipeline | Simple | PlainCommand | Word | Assignment | ArrayValue
+            | Redirect | Double | Braced | Subscript | Substitution | BraceSubstitution
+            | ProcessSubstitution | Arithmetic | Group | Subshell | If | Branch | Loop | For
+            | Select | Case | CaseItem | Test | Function | Coproc | ExtendedPattern | HereBody
+            | Close => return None,
+        })
     }
 }
 

@@ -92,7 +92,9 @@ impl Word {
         }
         match &self.class {
             WordClass::Exact(value) => value.as_slice() == bytes,
-            WordClass::Pattern { glob, .. } => glob_may_match(glob, bytes, false),
+            WordClass::Pattern { glob, .. } => {
+                leading_literal(glob).is_none_or(|first| bytes.starts_with(first))
+            }
             WordClass::Unknown { count: Count::Any, .. } => true,
             WordClass::Unknown { count: Count::One, prefix, suffix, reason, .. } => {
                 // Where the home directory is `/`, bash 5.3 makes one slash of two.
@@ -111,7 +113,8 @@ impl Word {
         }
         match &self.class {
             WordClass::Exact(value) => value.starts_with(bytes),
-            WordClass::Pattern { glob, .. } => glob_may_match(glob, bytes, true),
+            WordClass::Pattern { glob, .. } => leading_literal(glob)
+                .is_none_or(|first| first.starts_with(bytes) || bytes.starts_with(first)),
             WordClass::Unknown { count: Count::Any, .. } => true,
             WordClass::Unknown { count: Count::One, prefix, .. } => {
                 prefix.starts_with(bytes) || bytes.starts_with(prefix)
@@ -124,14 +127,10 @@ fn is_of_number(byte: u8) -> bool {
     byte.is_ascii_digit() || byte == b'-'
 }
 
-/// Says whether the leading literal of `glob` allows a name that equals (or, with `open`, begins with) `bytes`.
-fn glob_may_match(glob: &[Glob], bytes: &[u8], open: bool) -> bool {
-    let Some(Glob::Literal(first)) = glob.first() else { return true };
-    if open {
-        first.starts_with(bytes) || bytes.starts_with(first)
-    } else {
-        bytes.starts_with(first)
-    }
+/// Returns the literal with which each name that `glob` matches begins.
+fn leading_literal(glob: &[Glob]) -> Option<&[u8]> {
+    let Some(Glob::Literal(first)) = glob.first() else { return None };
+    Some(first)
 }
 
 /// The words of a command; a single one is stored in place.

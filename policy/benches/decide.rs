@@ -54,7 +54,7 @@ fn tree(text: &str) -> CommandTree {
         parse(text.as_bytes(), &StartState::default(), Programs::builtin(), &Limits::default());
     let length = u32::try_from(text.len()).expect("a short text");
     let node = |kind: &str, start: u32, end: u32, depth: u16| Node {
-        kind: NodeKind::of(kind, true),
+        kind: NodeKind::named(kind),
         start,
         end,
         depth: depth.into(),

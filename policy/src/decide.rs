@@ -1,22 +1,20 @@
 //! [`evaluate`]: each command, each redirection, each path; the strictest finding wins.
 
+mod allow_cover;
 mod asked;
 mod bounds;
 mod brought;
 mod command;
 mod context;
-mod cover;
 mod critical;
 pub(crate) mod evidence;
 mod executed;
 mod expanded;
-mod feed;
 mod files;
 mod guarded;
 mod harmless;
 mod history;
 mod hosts;
-mod kept;
 mod known;
 mod links;
 mod named;
@@ -31,6 +29,8 @@ mod shell;
 mod suggest;
 mod tools;
 mod trees;
+mod vcs_paths;
+mod xargs_like;
 
 use stockade_text::json::Value;
 

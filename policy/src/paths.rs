@@ -106,10 +106,8 @@ pub(crate) fn passage_of(symbols: Vec<Option<u8>>, directory: Option<&Path>) -> 
         if depth == 0 || climbed {
             let behind = parts.get(at + 1..).unwrap_or_default();
             let found = if may_be(part, b"proc") { in_proc(behind) } else { Passage::No };
-            let found = match found {
-                Passage::No if may_be(part, b"dev") => in_dev(behind),
-                found => found,
-            };
+            let may_be_dev = found == Passage::No && may_be(part, b"dev");
+            let found = if may_be_dev { in_dev(behind) } else { found };
             if found != Passage::No {
                 return found;
             }

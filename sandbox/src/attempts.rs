@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use crate::kernel::syscalls::{self, Fork};
+use stockade_kernel::syscalls::{self, Fork};
 
-pub use crate::kernel::group::{Counted, Group};
-pub use crate::kernel::landlock::abi as landlock_abi;
+pub use stockade_kernel::group::{Counted, Group};
+pub use stockade_kernel::landlock::abi as landlock_abi;
 
 /// Says whether a process may be signalled (`kill(2)` with signal 0).
 pub fn may_signal(process: i32) -> bool {

@@ -26,14 +26,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use crate::kernel::aliases::Places;
-use crate::kernel::foreign::Foreign;
-use crate::kernel::frames;
-use crate::kernel::group::Group;
-use crate::kernel::syscalls::{self, Ended, Fork};
 use crate::supervise;
 use heard::Heard;
+use init::Ground;
 use ready::Ready;
+use stockade_kernel::aliases::Places;
+use stockade_kernel::foreign_owner::Foreign;
+use stockade_kernel::frames;
+use stockade_kernel::group::Group;
+use stockade_kernel::syscalls::{self, Ended, Fork};
 use stockade_spec::Fallback;
 use stockade_spec::codec::{Failure, Order, Report, Wire};
 use stockade_spec::{Enforced, Network, Protection, SandboxSpec};
@@ -78,13 +79,13 @@ struct Confined {
 
 /// Is `stockade launch`.
 pub(crate) fn run() -> i32 {
-    take_control().map_or(FAILED, |control| serve(&control, Host::new(), (Heir::Nobody, None)))
+    take_control().map_or(FAILED, |control| serve(&control, Host::new(), Heir::Nobody, None))
 }
 
 /// Is a launcher for a gateway that reaps orphans and ends with its call: it need not wait for the one to end before the
 /// other.
 pub(crate) fn run_for_heir() -> i32 {
-    take_control().map_or(FAILED, |control| serve(&control, Host::new(), (Heir::Gateway, None)))
+    take_control().map_or(FAILED, |control| serve(&control, Host::new(), Heir::Gateway, None))
 }
 
 /// Process that waits for pid 1 when it has reported the end of its run.
@@ -114,13 +115,18 @@ pub(crate) fn run_forked(control: &UnixStream, host: Host, loopback: Option<Loop
         .and_then(|()| syscalls::duplicate_onto(nothing.as_fd(), 1))
         .and_then(|()| syscalls::setsid());
     match settled {
-        Ok(()) => serve(control, Ok(host), (Heir::Nobody, loopback)),
+        Ok(()) => serve(control, Ok(host), Heir::Nobody, loopback),
         Err(_) => FAILED,
     }
 }
 
-fn serve(control: &UnixStream, host: io::Result<Host>, more: (Heir, Option<Loopback>)) -> i32 {
-    match monitor(control, host, more) {
+fn serve(
+    control: &UnixStream,
+    host: io::Result<Host>,
+    heir: Heir,
+    loopback: Option<Loopback>,
+) -> i32 {
+    match monitor(control, host, heir, loopback) {
         Ok(Rest::Report(report)) => send(control, &report).map_or(FAILED, |()| 0),
         Ok(Rest::Told) => 0,
         Ok(Rest::Left) => LEFT,
@@ -166,7 +172,8 @@ fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
 fn monitor(
     control: &UnixStream,
     host: io::Result<Host>,
-    (heir, loopback): (Heir, Option<Loopback>),
+    heir: Heir,
+    loopback: Option<Loopback>,
 ) -> Result<Rest, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
@@ -181,22 +188,21 @@ fn monitor(
     };
     let (frame, streams) = step("receive", received)?;
     let spec = step("receive", SandboxSpec::from_bytes(&frame))?;
-    let loopback = ready.as_mut().and_then(Ready::take_loopback);
-    let ready = ready.and_then(Ready::current);
     let isolation = if spec.confine { Isolation::Namespaces } else { Isolation::Free };
     let again = match (isolation, spec.fallback) {
         (Isolation::Namespaces, Fallback::Static) => Some(step("streams", copies(&streams))?),
         (Isolation::Namespaces | Isolation::Static | Isolation::Free, _) => None,
     };
-    match attempt(&spec, (isolation, ready, loopback), streams, (control, inherited)) {
+    let first = attempt(&spec, isolation, ready, streams, control, inherited);
+    match first {
         Err(failure @ (Failure::Step { .. } | Failure::Unenforceable { .. })) => match again {
             // Nothing has run. What this one leaves open is in its report.
-            Some(streams) => {
-                attempt(&spec, (Isolation::Static, None, None), streams, (control, None))
-            }
+            Some(streams) => attempt(&spec, Isolation::Static, None, streams, control, None),
             None => Err(failure),
         },
-        result => result,
+        Ok(_) | Err(Failure::Exec { .. } | Failure::Spec { .. } | Failure::Terminal { .. }) => {
+            first
+        }
     }
 }
 
@@ -209,11 +215,13 @@ fn copies(streams: &StandardStreams) -> io::Result<StandardStreams> {
 /// `inherited` may be left to the gateway at the end.
 fn attempt(
     spec: &SandboxSpec,
-    ground: (Isolation, Option<Ready>, Option<Loopback>),
+    isolation: Isolation,
+    ready: Option<Ready>,
     streams: StandardStreams,
-    (control, inherited): (&UnixStream, Option<i32>),
+    control: &UnixStream,
+    inherited: Option<i32>,
 ) -> Result<Rest, Failure> {
-    let Confined { pid, orders, left, group } = start(spec, ground, streams, control)?;
+    let Confined { pid, orders, left, group } = start(spec, isolation, ready, streams, control)?;
     let started = step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))
         .and_then(|_| agree(control, &orders))
         .and_then(|started| match started {
@@ -306,15 +314,18 @@ fn namespaces(spec: &SandboxSpec, isolation: Isolation) -> i32 {
 /// Starts the confined side, or goes on with the one that was made ready where that fits.
 fn start(
     spec: &SandboxSpec,
-    (isolation, ready, loopback): (Isolation, Option<Ready>, Option<Loopback>),
+    isolation: Isolation,
+    mut ready: Option<Ready>,
     streams: StandardStreams,
     control: &UnixStream,
 ) -> Result<Confined, Failure> {
+    let loopback = ready.as_mut().and_then(Ready::take_loopback);
     let by_namespaces = isolation == Isolation::Namespaces;
     let ids = syscalls::ids();
     let fits = by_namespaces && ready::fits(spec) && !Foreign::is_needed(spec, ids);
     // The side that was made ready has the spec from the gateway.
-    if let Some(confined) = ready.filter(|_| fits).and_then(Ready::into_confined) {
+    let ready = ready.filter(|ready| fits && ready.is_current());
+    if let Some(confined) = ready.and_then(Ready::into_confined) {
         return Ok(confined);
     }
     let others = File::open("/proc/self/mountinfo").and_then(|file| Places::read(&file));
@@ -336,9 +347,9 @@ fn start(
         Ok((Fork::Parent(pid), _)) => Ok(Confined { pid, orders, left: Vec::new(), group }),
         Ok((Fork::Child, interface)) => {
             drop((orders, loopback));
-            let isolation = (isolation, interface);
+            let ground = Ground::lay(isolation, ids, interface);
             let counters = group.map(Group::into_counters);
-            let status = init::run(&spec, isolation, (ids, foreign, counters), streams, link);
+            let status = init::run(ground, counters, &spec, foreign, streams, link);
             syscalls::exit_now(status)
         }
     }

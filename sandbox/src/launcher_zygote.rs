@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::forked_worker::{FAILED, ForkedWorker, Process, take};
-use crate::kernel::syscalls::{self, Fork};
 use crate::launch::{Known, Loopback};
 use crate::{Launcher, launch};
+use stockade_kernel::forked_worker::{FAILED, ForkedWorker, Process, take};
+use stockade_kernel::syscalls::{self, Fork};
 
 /// A worker that makes launchers for a gateway that stays: forks of what has one thread and has read nothing, where the
 /// gateway itself has many and has read much. Dropping it ends it; its launchers are the gateway's children and stay.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use stockade_kernel::Listeners;
 use stockade_spec::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
 
 /// A running command; there is none here.
@@ -14,60 +15,9 @@ pub enum Child {}
 #[derive(Debug)]
 pub enum Stopper {}
 
-/// The ways out of a run; there are none here.
-#[derive(Debug)]
-pub struct Listeners {
-    /// For HTTP.
-    pub http: std::os::fd::OwnedFd,
-    /// For SOCKS.
-    pub socks: std::os::fd::OwnedFd,
-}
-
 /// A launcher that waits for its spec; it refuses every one.
 #[derive(Debug)]
 pub struct Launcher(());
-
-/// A copy of this process; there is none here.
-#[derive(Debug)]
-pub enum ForkedWorker {}
-
-impl ForkedWorker {
-    /// Refuses.
-    pub fn fork(_: fn() -> i32) -> io::Result<ForkedWorker> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Returns its socket.
-    pub fn socket(&self) -> io::Result<std::os::unix::net::UnixStream> {
-        match *self {}
-    }
-
-    /// Tells it that nothing more comes.
-    pub fn dismiss(&self) {
-        match *self {}
-    }
-
-    /// Says whether it has not ended.
-    pub fn is_alive(&mut self) -> bool {
-        match *self {}
-    }
-}
-
-/// A copy of this process; there is none here.
-#[derive(Debug)]
-pub enum Branch {}
-
-impl Branch {
-    /// Refuses.
-    pub fn fork(_: impl FnOnce() -> u8) -> io::Result<Branch> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Returns what it wrote.
-    pub fn finish(self, _: std::time::Instant, _: usize) -> io::Result<Option<(Vec<u8>, bool)>> {
-        match self {}
-    }
-}
 
 /// Zygote that makes launchers; there is none here.
 #[derive(Debug)]
@@ -246,34 +196,4 @@ impl Stopper {
 /// Refuses; returns the exit status for that.
 pub fn launch() -> i32 {
     122
-}
-
-/// Refuses.
-pub fn confine_worker() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Refuses.
-pub fn confine_proxy() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Refuses.
-pub fn confine_listener() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Refuses.
-pub fn confine_gateway() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Refuses.
-pub fn confine_recorder() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Refuses.
-pub fn confine_keeper() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }

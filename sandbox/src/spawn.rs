@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::Duration;
 
-use crate::forked_worker::{ForkedWorker, Process};
-use crate::kernel::frames;
-use crate::kernel::syscalls;
+use stockade_kernel::Listeners;
+use stockade_kernel::forked_worker::{ForkedWorker, Process};
+use stockade_kernel::frames;
+use stockade_kernel::syscalls;
 use stockade_spec::codec::{Failure, Order, Report, Wire};
 use stockade_spec::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
 use stockade_spec::{Fallback, Network};
@@ -29,16 +30,6 @@ pub struct Child {
     confined: Option<i32>,
     /// Pid 1, when the monitor has left it.
     left: Option<Process>,
-}
-
-/// The ways out of a run with [`stockade_spec::Network::Proxy`]: listening sockets on its private loopback. Whoever
-/// holds them serves the command; when they are closed, nothing answers there any more.
-#[derive(Debug)]
-pub struct Listeners {
-    /// For HTTP.
-    pub http: OwnedFd,
-    /// For SOCKS.
-    pub socks: OwnedFd,
 }
 
 /// Ends a running command from another thread.
@@ -155,7 +146,7 @@ fn unsent(control: &UnixStream, source: io::Error, program: &Path) -> Error {
         matches!(source.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
     if is_closed
         && control.set_read_timeout(Some(START_LIMIT)).is_ok()
-        && let Ok(Report::Failed(failure)) = receive_start(control, (&mut None, &mut None))
+        && let Ok(Report::Failed(failure)) = receive_start(control, &mut None, &mut None)
     {
         return error(failure, program);
     }
@@ -201,7 +192,7 @@ impl Starting {
 
     /// Takes one report, and waits for it. Nothing runs on error.
     pub fn proceed(mut self) -> Result<Progress, Error> {
-        let report = receive_start(&self.control, (&mut self.listeners, &mut self.terminal));
+        let report = receive_start(&self.control, &mut self.listeners, &mut self.terminal);
         match report.map_err(|source| Error::Report { source })? {
             Report::Listening | Report::Terminal => Ok(Progress::Waiting(self)),
             Report::Confined(pid) => {
@@ -268,7 +259,8 @@ fn check(spec: &SandboxSpec) -> Result<(), Error> {
 /// Receives one frame, and the listeners or the terminal that may come with it.
 fn receive_start(
     control: &UnixStream,
-    (listeners, terminal): (&mut Option<Listeners>, &mut Option<OwnedFd>),
+    listeners: &mut Option<Listeners>,
+    terminal: &mut Option<OwnedFd>,
 ) -> io::Result<Report> {
     let mut header = [0; 4];
     let (count, descriptors) = syscalls::receive_with_descriptors(control.as_fd(), &mut header)?;
@@ -456,47 +448,10 @@ pub fn launch() -> i32 {
     crate::launch::run()
 }
 
-/// Takes every right from this process but reading descriptor 0, writing descriptors 1 and 2, and
-/// memory: for the scan worker, before it has a second thread. After it any other call kills the process.
-pub fn confine_worker() -> io::Result<()> {
-    crate::kernel::worker::confine()
-}
-
-/// Takes from this process all but what carrying connections needs: files but those of the name service, new
-/// programs, other processes, servers of its own. For the proxy, before it has a second thread.
-pub fn confine_proxy() -> io::Result<()> {
-    crate::kernel::egress::confine()
-}
-
-/// Takes every right from this process but taking connections of a socket that listens, asking who made them, and passing
-/// them on: for the listener of the machine's service, before it has a second thread. After it any other call kills the process.
-pub fn confine_listener() -> io::Result<()> {
-    crate::kernel::service::confine_listener()
-}
-
-/// Takes from this process, and from all that it starts from then on, namespaces, mounts, other processes' memory and the
-/// kernel's interfaces that no command gets either: for the gateway of a user in the machine's service, after it forked what
-/// makes launchers and before it has a second thread.
-pub fn confine_gateway() -> io::Result<()> {
-    crate::kernel::service::confine(crate::kernel::service::Role::Gateway)
-}
-
-/// Takes from this process what [`confine_gateway`] takes, new programs, signals to others and new connections: for the
-/// recorder of the machine's service, before it has a second thread.
-pub fn confine_recorder() -> io::Result<()> {
-    crate::kernel::service::confine(crate::kernel::service::Role::Recorder)
-}
-
-/// Takes from this process, and from all that it starts from then on, the kernel's interfaces of which no gateway, launcher or
-/// command has any need: for the keeper of the machine's service, before it has a second thread.
-pub fn confine_keeper() -> io::Result<()> {
-    crate::kernel::service::confine(crate::kernel::service::Role::Keeper)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::syscalls::Fork;
+    use stockade_kernel::syscalls::Fork;
 
     /// Findings of a process of its own with one thread.
     const NOBODY: i32 = 7;

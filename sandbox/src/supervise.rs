@@ -32,15 +32,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use crate::kernel::bpf::{Table, Verdict};
-use crate::kernel::seccomp;
-use crate::kernel::syscalls::{self, Fork, Notification};
+use stockade_kernel::bpf::{Table, Verdict};
+use stockade_kernel::seccomp;
+use stockade_kernel::syscalls::{self, Fork, Notification};
 use stockade_spec::{SandboxSpec, Violation};
 
 use configuration::Keys;
 pub(crate) use guard::Guard;
 use history::History;
-pub(crate) use inspection::{Place, cut_short, from_outside};
+pub(crate) use inspection::{InspectedDirectory, cut_short, from_outside};
 use leads::Leads;
 use modes::Modes;
 pub(crate) use neighbours::Neighbours;
@@ -53,7 +53,7 @@ use shared::Shared;
 const MOST_VIOLATIONS: usize = 100;
 
 /// How a call is answered.
-enum Answer {
+enum CallResult {
     /// Its result.
     Value(i64),
     /// A new descriptor of the caller.
@@ -130,9 +130,11 @@ impl Supervisor {
     pub(crate) fn new(
         listener: OwnedFd,
         spec: &SandboxSpec,
-        (table, neighbours): (&'static Table, Option<Neighbours>),
+        table: &'static Table,
         terminal: Option<OwnedFd>,
-        (streams, monitor, review): (Vec<OwnedFd>, UnixStream, Review),
+        streams: Vec<OwnedFd>,
+        monitor: UnixStream,
+        review: Review,
     ) -> Supervisor {
         syscalls::take_turns(listener.as_fd());
         Supervisor {
@@ -144,7 +146,7 @@ impl Supervisor {
             modes: Modes::new(spec),
             shared: Shared::default(),
             leads: Leads::new(spec),
-            neighbours,
+            neighbours: None,
             shared_memory: None,
             terminal,
             streams,
@@ -156,6 +158,12 @@ impl Supervisor {
             workers: Vec::new(),
             too_many_descriptors: stockade_spec::violation::too_many_descriptors(&spec.limits),
         }
+    }
+
+    /// Returns it for a run whose loopback interface `neighbours` share.
+    pub(crate) fn with_neighbours(mut self, neighbours: Option<Neighbours>) -> Supervisor {
+        self.neighbours = neighbours;
+        self
     }
 
     /// Returns it for a run that changes `caches` of the host for itself.
@@ -188,8 +196,8 @@ impl Supervisor {
             Refused::Errno(number) => Refused::Errno(number),
         });
         let answered = match result {
-            Ok(Answer::Value(value)) => self.answer(&call, Ok(value)),
-            Ok(Answer::Descriptor { file, close_on_exec }) => {
+            Ok(CallResult::Value(value)) => self.answer(&call, Ok(value)),
+            Ok(CallResult::Descriptor { file, close_on_exec }) => {
                 match syscalls::answer_with_descriptor(
                     self.listener.as_fd(),
                     call.id,
@@ -204,7 +212,7 @@ impl Supervisor {
                     result => result,
                 }
             }
-            Ok(Answer::Wait(act)) => self.start_worker(&call, act),
+            Ok(CallResult::Wait(act)) => self.start_worker(&call, act),
             Err(Refused::Errno(number)) => self.answer(&call, Err(number)),
             Err(Refused::Rule(violation)) => {
                 let number = violation.errno;
@@ -307,11 +315,13 @@ impl Supervisor {
                 let masked = syscalls::signal_set(&signals)
                     .and_then(|signals| syscalls::set_signal_mask(&signals));
                 let answered = match masked.and(result) {
-                    Ok(Answer::Descriptor { file, close_on_exec }) => {
+                    Ok(CallResult::Descriptor { file, close_on_exec }) => {
                         syscalls::answer_with_descriptor(listener, call.id, file, close_on_exec)
                     }
-                    Ok(Answer::Value(value)) => syscalls::answer(listener, call.id, Ok(value)),
-                    Ok(Answer::Wait(_)) => syscalls::answer(listener, call.id, Err(libc::EPERM)),
+                    Ok(CallResult::Value(value)) => syscalls::answer(listener, call.id, Ok(value)),
+                    Ok(CallResult::Wait(_)) => {
+                        syscalls::answer(listener, call.id, Err(libc::EPERM))
+                    }
                     Err(error) => {
                         let number = error.raw_os_error().unwrap_or(libc::EPERM);
                         syscalls::answer(listener, call.id, Err(number))

@@ -3,6 +3,8 @@
 //! Each test needs root and a mount namespace, and says so where it has neither.
 #![cfg(target_os = "linux")]
 
+#[path = "system/apparmor.rs"]
+mod apparmor;
 #[path = "system/approvers.rs"]
 mod approvers;
 #[path = "system/hostile.rs"]

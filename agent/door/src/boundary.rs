@@ -270,13 +270,10 @@ impl Door {
             Refused { message, ends: is_output && self.tries() >= OUTPUTS }
         })?;
         let heard = self.hear(valid).await?;
-        let kind = match &heard.valid.tool().kind {
-            // Without a command of its own it touches nothing but a task of the session.
-            Kind::Shell if heard.valid.input().get("command").is_none() => {
-                Kind::Own { harmless: true }
-            }
-            kind => kind.clone(),
-        };
+        let kind = &heard.valid.tool().kind;
+        // Without a command of its own it touches nothing but a task of the session.
+        let harmless = *kind == Kind::Shell && heard.valid.input().get("command").is_none();
+        let kind = if harmless { Kind::Own { harmless } } else { kind.clone() };
         if let Kind::Mcp { server, .. } = &kind
             && self.is_off(server)
         {

@@ -166,6 +166,7 @@ impl Rows {
     }
 
     fn message(&mut self, event: &Event, seen: &mut Seen) {
+        use Kind::*;
         self.updated_at.clone_from(&event.at);
         let content = event.data.get("content").cloned().unwrap_or_default();
         let texts = texts(&content);
@@ -192,7 +193,8 @@ impl Rows {
                     turn.assistant = cut(&turn.assistant);
                 }
             }
-            _ => {}
+            User | Start | Mode | Model | Todos | Usage | Name | Fork | TakenOut | Changed
+            | Rewind | HandOff | Other(_) => {}
         }
         let turn = self.turns.len().saturating_sub(1);
         if event.kind != Kind::Compaction {

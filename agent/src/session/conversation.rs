@@ -185,12 +185,9 @@ impl Conversation {
         let (end, asked, usage, api) = self.work(interrupt, emit).await;
         self.note_usage();
         let wants = self.door.tools().iter().any(|tool| tool.name == "StructuredOutput");
-        let end = match end {
-            End::Finished { .. } if wants && self.door.session().structured().is_none() => {
-                End::Ended(self.door.no_output())
-            }
-            end => end,
-        };
+        let is_finished = matches!(end, End::Finished { .. });
+        let lacks = is_finished && wants && self.door.session().structured().is_none();
+        let end = if lacks { End::Ended(self.door.no_output()) } else { end };
         if let End::Failed(_) = &end {
             let Ended { class, text, .. } = Ended::of(&end);
             let more = json!({ "error_details": text });

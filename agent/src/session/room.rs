@@ -66,7 +66,13 @@ impl Conversation {
                         return (end, asked, usage, api);
                     }
                 }
-                end => return (end, asked, usage, api),
+                End::Finished { .. }
+                | End::Turns
+                | End::Budget
+                | End::Interrupted { .. }
+                | End::Ended(_)
+                | End::Failed(_)
+                | End::Wrong(_) => return (end, asked, usage, api),
             }
         }
     }

@@ -129,10 +129,8 @@ impl Follow {
             feed.want(Some(request.clone()))?;
             let turn = self.subscription(&mut feed, &request).await?;
             feed.want(None)?;
-            let turn = match turn {
-                Turn::Away => self.wait_for_collector(once).await?,
-                turn => turn,
-            };
+            let away = turn == Turn::Away;
+            let turn = if away { self.wait_for_collector(once).await? } else { turn };
             match turn {
                 Turn::Again | Turn::Away => request = from(self.position.next),
                 Turn::Done => break,

@@ -28,7 +28,13 @@ fn appended(dialect: Dialect, text: &str, path: &[&str], element: &str) -> Optio
                 let value = format!("[{element}]");
                 let (at, insertion) =
                     into_object(text, place, &nested(path.get(depth..)?, &value)?)?;
-                return checked(dialect, text, (at, at, &insertion), path, &added);
+                return checked(
+                    dialect,
+                    text,
+                    &Edit { from: at, to: at, new: insertion },
+                    path,
+                    &added,
+                );
             }
         }
     }
@@ -36,8 +42,8 @@ fn appended(dialect: Dialect, text: &str, path: &[&str], element: &str) -> Optio
     if elements.iter().any(|found| found.text().is_some() && found.kind == added.kind) {
         return Some(text.into());
     }
-    let (from, to, new) = into_list(text, place, elements, element)?;
-    checked(dialect, text, (from, to, &new), path, &added)
+    let edit = into_list(text, place, elements, element)?;
+    checked(dialect, text, &edit, path, &added)
 }
 
 /// Returns `text` without the elements of the list at `path` that `is_ours` holds for; the same text when there
@@ -118,15 +124,23 @@ pub fn at_path(text: &str, path: &[&str]) -> Option<Value> {
     path.iter().try_fold(&root, |place, key| place.get(key)).cloned()
 }
 
-/// Replaces a piece of `text`, and sees that the list at `path` then holds what was added.
+/// The text `new` in place of what is between `from` and `to`.
+struct Edit {
+    from: usize,
+    to: usize,
+    new: String,
+}
+
+/// Edits `text`, and sees that the list at `path` then holds what was added.
 fn checked(
     dialect: Dialect,
     text: &str,
-    (from, to, new): (usize, usize, &str),
+    edit: &Edit,
     path: &[&str],
     added: &Value,
 ) -> Option<String> {
-    let made = format!("{}{new}{}", text.get(..from)?, text.get(to..)?);
+    let Edit { from, to, new } = edit;
+    let made = format!("{}{new}{}", text.get(..*from)?, text.get(*to..)?);
     let root = json::read(made.as_bytes(), dialect).ok()?;
     let list = path.iter().try_fold(&root, |place, key| place.get(key))?;
     let is_there = list.elements()?.iter().any(|found| plain(found) == plain(added));
@@ -160,20 +174,15 @@ fn nested(path: &[&str], value: &str) -> Option<String> {
     })
 }
 
-/// Returns what to replace, from where to where, so that a list ends with `value`, spaced as its other elements are. A
+/// Returns the edit with which a list ends with `value`, spaced as its other elements are. A
 /// comment behind the last element stays behind it.
-fn into_list(
-    text: &str,
-    list: &Value,
-    elements: &[Value],
-    value: &str,
-) -> Option<(usize, usize, String)> {
+fn into_list(text: &str, list: &Value, elements: &[Value], value: &str) -> Option<Edit> {
     let start = list.span.start as usize + 1;
     let Some(last) = elements.last() else {
         let inside = text.get(start..list.span.end as usize - 1)?;
         let indent = inside.rsplit_once('\n').map(|(_, indent)| indent);
         let new = indent.map_or(value.into(), |indent| format!("\n{indent}  {value}"));
-        return Some((start, start, new));
+        return Some(Edit { from: start, to: start, new });
     };
     let before = text.get(..last.span.start as usize)?;
     let blank = before.len() - before.trim_end().len();
@@ -183,9 +192,10 @@ fn into_list(
     let line = text.get(end..list.span.end as usize)?.split('\n').next()?;
     if line.trim_start().starts_with("//") {
         let spacing = if spacing.contains('\n') { spacing } else { "\n" };
-        return Some((end, end + line.len(), format!(",{line}{spacing}{value}")));
+        let new = format!(",{line}{spacing}{value}");
+        return Some(Edit { from: end, to: end + line.len(), new });
     }
-    Some((end, end, format!(",{spacing}{value}")))
+    Some(Edit { from: end, to: end, new: format!(",{spacing}{value}") })
 }
 
 /// Returns where and what to insert so that an object begins with `member`.

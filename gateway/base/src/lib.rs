@@ -11,6 +11,7 @@ pub mod files;
 pub mod json_text;
 pub mod links;
 pub mod names;
+pub mod place;
 pub mod places;
 pub mod quoted;
 pub mod random;

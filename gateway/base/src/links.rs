@@ -19,13 +19,14 @@ pub fn remembered(state: &Path) -> Vec<PathBuf> {
 pub fn check_way(
     what: &str,
     path: &Path,
-    (names, regions): (&mut Names, &[PathBuf]),
+    names: &mut Names,
+    regions: &[PathBuf],
 ) -> Result<(), Failure> {
     let way = names.way(path, Path::new("/"));
     for link in &way.links {
         let above = link.parent().unwrap_or(link);
         if let Some(region) = regions.iter().find(|it| above.starts_with(it)) {
-            return Err(led(what, &path.display().to_string(), (link, way.real()), region));
+            return Err(led(what, &path.display().to_string(), link, way.real(), region));
         }
     }
     Ok(())
@@ -45,11 +46,11 @@ pub fn check_links<'a>(
     let mut regions: Vec<PathBuf> = states.flat_map(remembered).collect();
     let here = std::env::current_dir().ok();
     regions.extend(here.and_then(|here| work_around(&here)));
-    given.iter().try_for_each(|(what, path)| check_way(what, path, (&mut names, &regions)))
+    given.iter().try_for_each(|(what, path)| check_way(what, path, &mut names, &regions))
 }
 
 /// Returns the refusal of a path that goes over `link`, which a command that works in `region` could have made.
-pub fn led(what: &str, text: &str, (link, real): (&Path, &Path), region: &Path) -> Failure {
+pub fn led(what: &str, text: &str, link: &Path, real: &Path, region: &Path) -> Failure {
     let message = format!(
         "the {what} `{}` contains the symbolic link `{}`, which a command that works in `{}` could have made",
         text.escape_debug(),

@@ -18,12 +18,12 @@ use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketT
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::attended::Attended;
 use super::exchange::Exchange;
 use super::message::{
     GREETING, HELLO, Message, gone, greeting, message, nonsense, silent, unreachable, untrusted,
 };
-use super::talk::Talk;
+use super::poll_client::Attended;
+use super::session_messages::Talk;
 use super::{peer, speaker};
 use stockade_base::places::{Options, SYSTEM_SOCKET};
 use stockade_base::sockets::{Address, left_by};

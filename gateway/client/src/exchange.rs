@@ -10,8 +10,8 @@ use tokio::io::Interest;
 use tokio::sync::oneshot;
 
 use super::message::{gone, left, nonsense};
+use super::session_messages::{Said, Talk};
 use super::speaker;
-use super::talk::{Said, Talk};
 use stockade_wire::conversation::{Conversation, PendingQuestion, Whom};
 
 use super::{LONGEST_END, SAME_ORDER};

@@ -5,24 +5,24 @@
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
-mod attended;
 mod connection;
 mod exchange;
 mod message;
 mod peer;
+mod poll_client;
+mod session_messages;
 mod speaker;
 pub mod start;
-mod talk;
 
 use std::time::Duration;
 
-pub use attended::Attended;
 pub use connection::Client;
 pub use message::left;
 pub use peer::is_beside;
+pub use poll_client::Attended;
+pub use session_messages::Said;
 pub use stockade_base::places::Options;
 pub use stockade_wire::conversation::{Conversation, PendingQuestion};
-pub use talk::Said;
 
 /// Within so long further orders to end are the same one: a terminal that is closed gives it, and so does its shell.
 pub const SAME_ORDER: Duration = Duration::from_millis(250);

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use stockade_kernel::Listeners;
 use stockade_policy::{Host, HostRule, NetworkRules, Reach};
-use stockade_sandbox::Listeners;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
@@ -50,7 +50,7 @@ struct Open {
     host: Host,
     port: u16,
     way: Way,
-    grant: Grant,
+    grant: Permission,
     started: Instant,
     /// True if the connection is on record as made.
     made: bool,
@@ -68,7 +68,7 @@ struct Ending {
 
 /// Reason that allows a connection.
 #[derive(Clone)]
-enum Grant {
+enum Permission {
     Rule(Box<HostRule>),
     Person,
 }
@@ -225,7 +225,7 @@ impl Session<'_> {
         let (host, port) = &wish.key;
         match self.broker.rules.decide(host, *port) {
             Reach::Allowed { rule, names_port } => {
-                let grant = Grant::Rule(Box::new(rule.clone()));
+                let grant = Permission::Rule(Box::new(rule.clone()));
                 self.allow(wish, grant, names_port).await;
             }
             Reach::Denied(rule) => {
@@ -242,7 +242,7 @@ impl Session<'_> {
         }
     }
 
-    async fn allow(&mut self, wish: Wish, grant: Grant, anything: bool) {
+    async fn allow(&mut self, wish: Wish, grant: Permission, anything: bool) {
         let Wish { id, way, key: (host, port) } = wish;
         let started = Instant::now();
         let open = Open { host, port, way, grant, started, made: false, addresses: Vec::new() };
@@ -267,7 +267,8 @@ impl Session<'_> {
         let mut objection = "the name has no address".to_owned();
         for address in addresses {
             // A person who was shown the address itself has named it, as a rule would have.
-            let named = matches!(open.grant, Grant::Person) && open.host == Host::Address(address);
+            let named =
+                matches!(open.grant, Permission::Person) && open.host == Host::Address(address);
             if named {
                 open.addresses.push(address);
                 continue;
@@ -342,7 +343,7 @@ impl Session<'_> {
             Settled::Once | Settled::Always => {
                 // The person saw the port, so what is spoken there is theirs to know.
                 let anything = !matches!(wish.key.1, 80 | 443);
-                self.allow(wish, Grant::Person, anything).await;
+                self.allow(wish, Permission::Person, anything).await;
             }
             Settled::Declined => self.refuse_wish(wish, Cause::Declined { rule }).await,
             Settled::Withdrawn => {

@@ -9,10 +9,9 @@
 
 pub mod broker;
 pub mod decode;
-mod messages;
+pub mod messages;
 pub mod process;
 pub mod report;
-pub mod trial;
 pub mod worker;
 
 pub use broker::Saving;

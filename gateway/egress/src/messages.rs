@@ -10,10 +10,10 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 /// Longest line.
-pub(super) const MAX_LINE: usize = 64 << 10;
+pub const MAX_LINE: usize = 64 << 10;
 
 /// Most addresses of one host.
-pub(super) const MAX_ADDRESSES: usize = 16;
+pub const MAX_ADDRESSES: usize = 16;
 
 /// How a connection came to the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl Way {
 /// From the proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Said {
+pub enum Said {
     /// The proxy holds no more rights than it needs, and listens.
     Ready,
     /// May this host be reached?
@@ -69,7 +69,7 @@ pub(super) enum Said {
 /// To the proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
+pub enum Told {
     /// The host may be reached; if `anything`, with other protocols than TLS too.
     Allowed { id: u64, anything: bool },
     /// These addresses may be dialled. The connection is on record.
@@ -80,7 +80,7 @@ pub(super) enum Told {
 
 impl Told {
     /// Returns the connection that it is about.
-    pub(super) fn id(&self) -> u64 {
+    pub fn id(&self) -> u64 {
         match self {
             Told::Allowed { id, .. } | Told::Dial { id, .. } | Told::Refused { id, .. } => *id,
         }
@@ -88,7 +88,7 @@ impl Told {
 }
 
 /// Returns a message as a line.
-pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
+pub fn line(message: &impl Serialize) -> Vec<u8> {
     // Both enums have only strings, numbers and lists, which always can be written.
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');
@@ -96,7 +96,7 @@ pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
 }
 
 /// Reads a line, without its end; none at the end. A line that is too long or cut is an error.
-pub(super) fn next_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+pub fn next_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     io::Read::take(&mut *from, MAX_LINE as u64).read_until(b'\n', &mut line)?;
     match line.pop() {

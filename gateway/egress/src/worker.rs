@@ -35,7 +35,7 @@ const NOT_CONFINED: i32 = 4;
 /// Is `stockade proxy`: returns the exit status.
 pub fn main() -> i32 {
     let Ok((control, http, socks)) = descriptors() else { return 1 };
-    if stockade_sandbox::confine_proxy().is_err() {
+    if stockade_kernel::confine_proxy().is_err() {
         return NOT_CONFINED;
     }
     match serve(control, http, socks) {

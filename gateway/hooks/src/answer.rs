@@ -14,7 +14,7 @@ const MAX_EXCERPT: usize = 200;
 
 /// Answer of a hook.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Answer {
+pub struct HookAnswer {
     /// Its decision; none lets everything go its normal way. At an event that comes after a call, or before a
     /// change of settings, a refusal is `block`.
     pub verdict: Option<HookVerdict>,
@@ -34,27 +34,29 @@ pub struct Answer {
     pub wants_rules: bool,
 }
 
-impl Answer {
+impl HookAnswer {
     /// Returns what is left of it when its yes does not count.
-    pub(super) fn without_consent(self) -> Answer {
+    pub(super) fn without_consent(self) -> HookAnswer {
         let verdict = self.verdict.filter(|verdict| *verdict != HookVerdict::Allow);
-        Answer { verdict, ..self }
+        HookAnswer { verdict, ..self }
     }
 
     /// Returns what stands for the answer of a hook that cannot be heard here: before a call a question.
-    pub(super) fn unknown(event: HookEvent, layer: Layer, failure: &str) -> Result<Answer, String> {
-        match event {
-            HookEvent::PreToolUse if layer != Layer::Policy => {
-                let verdict = Some(HookVerdict::Ask);
-                Ok(Answer { verdict, reason: failure.to_owned(), ..Answer::default() })
-            }
-            _ => Err(failure.to_owned()),
+    pub(super) fn unknown(
+        event: HookEvent,
+        layer: Layer,
+        failure: &str,
+    ) -> Result<HookAnswer, String> {
+        let reason = failure.to_owned();
+        if event != HookEvent::PreToolUse || layer == Layer::Policy {
+            return Err(reason);
         }
+        Ok(HookAnswer { verdict: Some(HookVerdict::Ask), reason, ..HookAnswer::default() })
     }
 
     /// Returns what counts of what a hook says that may be what a command wrote, for this reason: what makes things
     /// stricter. `place` says where the hook stands.
-    pub(super) fn of_bound(mut self, event: HookEvent, reason: &str, place: &str) -> Answer {
+    pub(super) fn of_bound(mut self, event: HookEvent, reason: &str, place: &str) -> HookAnswer {
         // To keep a change of settings from counting may keep a refusal from it.
         let keeps = event == HookEvent::ConfigChange && self.verdict == Some(HookVerdict::Deny);
         let allows = self.verdict == Some(HookVerdict::Allow) || keeps;
@@ -81,7 +83,7 @@ pub fn read(
     exit: Option<i32>,
     stdout: &[u8],
     stderr: &[u8],
-) -> Result<Answer, String> {
+) -> Result<HookAnswer, String> {
     let Some(status) = exit else { return Err("it was ended by a signal".into()) };
     let answer = object(stdout).map(|object| object.and_then(|object| from_json(event, &object)));
     if status == 2 {
@@ -100,7 +102,7 @@ pub fn read(
 
 /// Returns what a JSON object says that stands behind other text, where it is stricter than nothing: somebody meant
 /// to refuse. A yes and a new input do not count.
-fn behind_text(event: HookEvent, stdout: &[u8]) -> Option<Answer> {
+fn behind_text(event: HookEvent, stdout: &[u8]) -> Option<HookAnswer> {
     let start = stdout.windows(2).position(|two| two == b"\n{")?;
     let value = object(stdout.get(start..)?)?.ok()?;
     let answer = from_json(event, &value).ok()?;
@@ -108,7 +110,7 @@ fn behind_text(event: HookEvent, stdout: &[u8]) -> Option<Answer> {
         Some(HookVerdict::Deny | HookVerdict::Ask | HookVerdict::Defer) => true,
         Some(HookVerdict::Allow) | None => answer.stop.is_some(),
     };
-    strict.then_some(Answer { updated: None, retry: false, ..answer })
+    strict.then_some(HookAnswer { updated: None, retry: false, ..answer })
 }
 
 /// Returns the JSON object of an answer, if it begins like one. A key that stands twice could mean one thing
@@ -126,7 +128,7 @@ fn object(stdout: &[u8]) -> Option<Result<Value, String>> {
 }
 
 /// Returns what exit status 2 means.
-fn blocked(event: HookEvent, answer: Answer, stderr: &[u8]) -> Answer {
+fn blocked(event: HookEvent, answer: HookAnswer, stderr: &[u8]) -> HookAnswer {
     let said = String::from_utf8_lossy(stderr);
     let said = shorten(said.trim());
     match event.blocking() {
@@ -137,29 +139,30 @@ fn blocked(event: HookEvent, answer: Answer, stderr: &[u8]) -> Answer {
                 (true, true) => "a hook blocked it".to_owned(),
             };
             let verdict = Some(HookVerdict::Deny);
-            Answer { verdict, reason, updated: None, ..answer }
+            HookAnswer { verdict, reason, updated: None, ..answer }
         }
         Blocking::Tells => {
             let message = answer.message.or((!said.is_empty()).then_some(said));
-            Answer { message, ..answer }
+            HookAnswer { message, ..answer }
         }
         Blocking::Nothing => answer,
     }
 }
 
 /// Returns what text that is not JSON means: at some events it is for the agent.
-fn plain(event: HookEvent, stdout: &[u8]) -> Answer {
+fn plain(event: HookEvent, stdout: &[u8]) -> HookAnswer {
     let text = String::from_utf8_lossy(stdout);
     let text = text.trim();
     let context = (event.takes_plain_text() && !text.is_empty()).then(|| shorten(text));
-    Answer { context, ..Answer::default() }
+    HookAnswer { context, ..HookAnswer::default() }
 }
 
-fn from_json(event: HookEvent, object: &Value) -> Result<Answer, String> {
-    let mut answer = Answer {
+fn from_json(event: HookEvent, object: &Value) -> Result<HookAnswer, String> {
+    use HookEvent::*;
+    let mut answer = HookAnswer {
         message: text(object, "systemMessage")?,
         reason: text(object, "reason")?.unwrap_or_default(),
-        ..Answer::default()
+        ..HookAnswer::default()
     };
     truth(object, "suppressOutput")?;
     answer.verdict = match (event, text(object, "decision")?.as_deref()) {
@@ -174,13 +177,14 @@ fn from_json(event: HookEvent, object: &Value) -> Result<Answer, String> {
         }
         answer.context = text(specific, "additionalContext")?;
         match event {
-            HookEvent::PreToolUse => decided(specific, &mut answer)?,
-            HookEvent::PermissionRequest => requested(specific, &mut answer)?,
-            HookEvent::PreModelSwitch => switched(specific, &mut answer)?,
-            HookEvent::PermissionDenied => {
-                answer.retry = truth(specific, "retry")?.unwrap_or(false);
-            }
-            _ => {}
+            PreToolUse => decided(specific, &mut answer)?,
+            PermissionRequest => requested(specific, &mut answer)?,
+            PreModelSwitch => switched(specific, &mut answer)?,
+            PermissionDenied => answer.retry = truth(specific, "retry")?.unwrap_or(false),
+            PostToolUse | PostToolUseFailure | SessionStart | SessionEnd | ConfigChange
+            | UserPromptSubmit | PostToolBatch | Stop | StopFailure | PreCompact | PostCompact
+            | Notification | TaskCreated | TaskCompleted | CwdChanged | FileChanged
+            | DirectoryAdded | InstructionsLoaded | Setup | PostModelSwitch | MessageDisplay => {}
         }
     }
     if truth(object, "continue")? == Some(false) {
@@ -193,7 +197,7 @@ fn from_json(event: HookEvent, object: &Value) -> Result<Answer, String> {
 }
 
 /// Takes `continue: false`: a call that is not decided yet does not run either.
-fn stop(event: HookEvent, reason: Option<String>, answer: &mut Answer) {
+fn stop(event: HookEvent, reason: Option<String>, answer: &mut HookAnswer) {
     let reason = shorten(reason.as_deref().unwrap_or_default());
     if matches!(event, HookEvent::PreToolUse | HookEvent::PermissionRequest) {
         answer.verdict = Some(HookVerdict::Deny);
@@ -205,7 +209,7 @@ fn stop(event: HookEvent, reason: Option<String>, answer: &mut Answer) {
 }
 
 /// Takes the fields of PreToolUse.
-fn decided(specific: &Value, answer: &mut Answer) -> Result<(), String> {
+fn decided(specific: &Value, answer: &mut HookAnswer) -> Result<(), String> {
     if let Some(said) = text(specific, "permissionDecision")? {
         answer.verdict = Some(match said.as_str() {
             "allow" => HookVerdict::Allow,
@@ -223,7 +227,7 @@ fn decided(specific: &Value, answer: &mut Answer) -> Result<(), String> {
 }
 
 /// Takes the fields of PreModelSwitch. Nobody can be asked at this event, so a question is a no.
-fn switched(specific: &Value, answer: &mut Answer) -> Result<(), String> {
+fn switched(specific: &Value, answer: &mut HookAnswer) -> Result<(), String> {
     decided(specific, answer)?;
     answer.updated = None;
     answer.verdict = match answer.verdict {
@@ -234,7 +238,7 @@ fn switched(specific: &Value, answer: &mut Answer) -> Result<(), String> {
 }
 
 /// Takes the fields of PermissionRequest.
-fn requested(specific: &Value, answer: &mut Answer) -> Result<(), String> {
+fn requested(specific: &Value, answer: &mut HookAnswer) -> Result<(), String> {
     let decision = match specific.get("decision") {
         None | Some(Value::Null) => return Ok(()),
         Some(decision) if decision.is_object() => decision,

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use stockade_policy::HookEvent;
 
 use super::process::{self, Job};
-use super::{Answer, Means, answer};
+use super::{HookAnswer, Means, answer};
 use stockade_base::directories::private_directory;
 use stockade_base::hex;
 use stockade_wire::types::Context;
@@ -25,9 +25,9 @@ pub(super) async fn start(
     event: HookEvent,
     means: &Means,
     context: &Context,
-) -> Result<Answer, String> {
+) -> Result<HookAnswer, String> {
     let report = report(means, context, event);
-    process::start_beside(job, report.as_deref()).await.map(|()| Answer::default())
+    process::start_beside(job, report.as_deref()).await.map(|()| HookAnswer::default())
 }
 
 /// Returns the file for the outcome of a hook; none when nobody is to be told of it, or too many wait.
@@ -63,7 +63,7 @@ pub(super) async fn collect(means: &Means, context: &Context) -> (Vec<String>, V
     (contexts, answers.into_iter().filter_map(|answer| answer.message).collect())
 }
 
-fn take(folder: &Path) -> Vec<Answer> {
+fn take(folder: &Path) -> Vec<HookAnswer> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.retain(|file| file.extension().is_some_and(|ending| ending == "json"));
@@ -84,7 +84,7 @@ fn take(folder: &Path) -> Vec<Answer> {
 }
 
 /// Reads an outcome. A hook that failed has nothing to tell; nothing hung on it.
-fn read(file: &Path, text: &[u8]) -> Option<Answer> {
+fn read(file: &Path, text: &[u8]) -> Option<HookAnswer> {
     let (event, _) = file.file_stem()?.to_str()?.split_once('-')?;
     let report: Value = serde_json::from_slice(text).ok()?;
     let bytes = |key: &str| STANDARD.decode(report.get(key)?.as_str()?).ok();

@@ -10,7 +10,7 @@ use stockade_sandbox as sandbox;
 use tokio::io::AsyncWriteExt as _;
 
 use super::process::{self, Ended};
-use crate::pipes;
+use crate::pipes::{self, Input, Outputs};
 use stockade_base::places::Places;
 use stockade_plan::temporary::Temporary;
 use stockade_review::Journal;
@@ -46,7 +46,7 @@ pub(super) async fn run(job: Job) -> Ended {
 
 async fn attempt(job: Job) -> Result<Ended, String> {
     let unconfined = |error: stockade_spec::Error| format!("{UNCONFINABLE}: {error}");
-    let (theirs, ours) = pipes::stdio(true, false).map_err(unconfined)?;
+    let (theirs, ours) = pipes::stdio(Input::Piped, Outputs::Apart).map_err(unconfined)?;
     let (limit, input, state) = (job.limit, job.input.clone(), job.places.state.clone());
     let handler = format!("the hook `{}`", Handler::Command(job.command.clone()).text());
     let started = tokio::task::spawn_blocking(move || start(&job, theirs));
@@ -115,7 +115,7 @@ fn start(
     let told = job.variables.iter().filter(|(name, _)| name.ends_with("_PROJECT_DIR"));
     variables.extend(told.map(|(name, value)| (name.clone(), value.clone())));
     let argv = process::arguments(&job.command, &job.variables);
-    let planned = stockade_plan::hook::plan(&job.scene, &job.places, (argv, variables));
+    let planned = stockade_plan::hook::plan(&job.scene, &job.places, argv, variables);
     let (spec, temporary, journal) =
         planned.map_err(|failure| format!("{UNCONFINABLE}: {}", failure.message))?;
     match sandbox::spawn(&job.executable, &spec, stdio) {

@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 use stockade_policy::{Hook, HookEvent, Layer};
 
 use super::Call;
-use stockade_scene::environment;
-use stockade_scene::settings::plugin;
+use stockade_settings::plugin;
+use stockade_shell::environment;
 use stockade_wire::errors::Failure;
 
-/// Returns the input of a hook: what holds for each event, what holds for this one, and the members of `further`.
-pub(super) fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value {
+/// Returns the input of a hook: what holds for each event, what holds for this one, and further members.
+pub(super) fn input(call: &Call<'_>) -> Value {
+    use HookEvent::*;
+    let event = call.event;
     let mut input = json!({
         "session_id": call.context.session.as_deref().unwrap_or(call.id),
         "transcript_path": "",
@@ -20,8 +22,7 @@ pub(super) fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value
     });
     let Some(members) = input.as_object_mut() else { return input };
     let mut put = |key: &str, value: Value| drop(members.insert(key.to_owned(), value));
-    let knows_mode =
-        matches!(event, HookEvent::UserPromptSubmit | HookEvent::Stop | HookEvent::PostToolBatch);
+    let knows_mode = matches!(event, UserPromptSubmit | Stop | PostToolBatch);
     if event.is_about_a_tool() || knows_mode {
         put("permission_mode", json!(call.mode));
     }
@@ -31,29 +32,21 @@ pub(super) fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value
         put("tool_input", call.input.clone());
     }
     match event {
-        HookEvent::PermissionRequest => put("permission_suggestions", json!([])),
-        HookEvent::PreToolUse
-        | HookEvent::PostToolUse
-        | HookEvent::PostToolUseFailure
-        | HookEvent::PermissionDenied => {
+        PermissionRequest => put("permission_suggestions", json!([])),
+        PreToolUse | PostToolUse | PostToolUseFailure | PermissionDenied => {
             put("tool_use_id", json!(call.id));
         }
-        HookEvent::SessionStart | HookEvent::ConfigChange | HookEvent::DirectoryAdded => {
-            put("source", json!(call.subject));
-        }
-        HookEvent::SessionEnd => {
-            put("reason", json!(call.subject));
-        }
-        HookEvent::PreCompact | HookEvent::PostCompact | HookEvent::Setup => {
-            put("trigger", json!(call.subject));
-        }
-        HookEvent::Notification => put("notification_type", json!(call.subject)),
-        HookEvent::StopFailure => put("error", json!(call.subject)),
-        HookEvent::InstructionsLoaded => put("load_reason", json!(call.subject)),
-        _ => {}
+        SessionStart | ConfigChange | DirectoryAdded => put("source", json!(call.subject)),
+        SessionEnd => put("reason", json!(call.subject)),
+        PreCompact | PostCompact | Setup => put("trigger", json!(call.subject)),
+        Notification => put("notification_type", json!(call.subject)),
+        StopFailure => put("error", json!(call.subject)),
+        InstructionsLoaded => put("load_reason", json!(call.subject)),
+        UserPromptSubmit | PostToolBatch | Stop | TaskCreated | TaskCompleted | CwdChanged
+        | FileChanged | PreModelSwitch | PostModelSwitch | MessageDisplay => {}
     }
     // A front end says more, and nothing else in place of this.
-    for (key, value) in further.as_object().into_iter().flatten() {
+    for (key, value) in call.further.as_object().into_iter().flatten() {
         members.entry(key.clone()).or_insert_with(|| value.clone());
     }
     input

@@ -46,7 +46,8 @@ impl Job {
         http: &HttpHook,
         hook: &Hook,
         settings: &Settings,
-        (variables, context): (BTreeMap<String, String>, &Context),
+        variables: BTreeMap<String, String>,
+        context: &Context,
     ) -> Result<Job, String> {
         let target = Target::read(&http.url)?;
         let managed = hook.origin.layer == Layer::Policy;

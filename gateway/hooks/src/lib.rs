@@ -29,14 +29,14 @@ use regex::Regex;
 use serde_json::Value;
 use stockade_policy::{Handler, Hook, HookEvent, HookOutcome, HookVerdict, Layer, Origin};
 
+use stockade_base::place::Place;
 use stockade_base::places::Places;
-use stockade_scene::facts::Place;
 use stockade_scene::scene::Scene;
 use stockade_wire::errors::Failure;
 use stockade_wire::types::{Context, HookView};
 use stockade_worker::Scanner;
 
-pub use answer::Answer;
+pub use answer::HookAnswer;
 use prepared::{Prepared, Task};
 
 /// Time that the hooks of one event at the end of a session may take together, unless one of them names more.
@@ -56,11 +56,14 @@ pub struct Means {
 /// Call or event that hooks are told of.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
+    pub event: HookEvent,
     /// Text that matchers are held against: the name of the tool; at events that are not about one, the source or
     /// reason.
     pub subject: &'a str,
     /// Input of the tool.
     pub input: &'a Value,
+    /// Members of the input besides those of each event.
+    pub further: &'a Value,
     /// Identity of the call.
     pub id: &'a str,
     /// Name of the mode.
@@ -89,7 +92,7 @@ pub struct Ran {
     /// How long it took.
     pub milliseconds: u64,
     /// Answer of the hook, or its failure.
-    pub answer: Result<Answer, String>,
+    pub answer: Result<HookAnswer, String>,
 }
 
 /// Outcome of all hooks of one event.
@@ -132,16 +135,14 @@ pub fn matching(hooks: &[Hook], event: HookEvent, subject: &str) -> Vec<usize> {
     hooks.iter().enumerate().filter_map(matches).collect()
 }
 
-/// Runs the hooks of `event` that match a call; `further` holds members of their input besides those of each event,
-/// and `but` the hooks that do not run.
+/// Runs the hooks that match a call, without those of `but`.
 pub async fn run(
     around: Around<'_>,
     means: &Means,
-    event: HookEvent,
     call: &Call<'_>,
-    (further, but): (&Value, &[usize]),
+    but: &[usize],
 ) -> Result<Vec<Ran>, Failure> {
-    let settings = around.scene.snapshot.rules.settings();
+    let (event, settings) = (call.event, around.scene.snapshot.rules.settings());
     let hooks = &settings.hooks;
     let farewell = farewell(hooks, event);
     let (mut tasks, mut ran) = (Vec::new(), Vec::new());
@@ -151,30 +152,30 @@ pub async fn run(
             continue;
         }
         let limit = farewell.unwrap_or_else(|| hook.time_limit());
-        let input = frame::input(event, call, further).to_string();
+        let input = frame::input(call).to_string();
         let variables = frame::variables(hook, call)?;
         let executable = means.executable.clone();
         let (job, bound) = match &hook.handler {
             Handler::Command(command) => {
-                let given = (variables, limit, input);
-                let prepared = Prepared::new((hook, command), given, (around, means)).await;
+                let prepared =
+                    Prepared::new(hook, command, variables, limit, input, around, means).await;
                 let bound = prepared.bound;
                 match prepared.task {
                     Task::Waited(task) => (task, bound),
                     Task::Beside(job) => {
                         let answer = beside::start(&job, event, means, call.context).await;
-                        ran.push(Ran::new(event, (index, hook), process::Ended::default(), answer));
+                        ran.push(Ran::new(event, index, hook, process::Ended::default(), answer));
                         continue;
                     }
                     Task::Left(answer) => {
                         let ended = process::Ended::default();
-                        ran.push(Ran::new(event, (index, hook), ended, Ok(answer)));
+                        ran.push(Ran::new(event, index, hook, ended, Ok(answer)));
                         continue;
                     }
                 }
             }
             Handler::Http(http) => {
-                let job = http::Job::new(http, hook, settings, (variables, call.context));
+                let job = http::Job::new(http, hook, settings, variables, call.context);
                 (tokio::spawn(http::send(job, input, limit, executable)), None)
             }
         };
@@ -186,7 +187,7 @@ pub async fn run(
             Err(_) => process::Ended::failed("the gateway could not run it"),
         };
         let answer = heard(event, hook, &ended, bound);
-        ran.push(Ran::new(event, (index, hook), ended, answer));
+        ran.push(Ran::new(event, index, hook, ended, answer));
     }
     Ok(ran)
 }
@@ -197,13 +198,13 @@ fn heard(
     hook: &Hook,
     ended: &process::Ended,
     bound: Option<String>,
-) -> Result<Answer, String> {
+) -> Result<HookAnswer, String> {
     let answer = match &ended.failure {
         // Nobody knows what the hook would have refused.
         Some(failure) if failure.starts_with(confined::UNCONFINABLE) => {
             let why = bound.as_deref().unwrap_or_default();
             let failure = format!("{failure}; {why}: keep the hook where commands cannot write");
-            Answer::unknown(event, hook.origin.layer, &failure)
+            HookAnswer::unknown(event, hook.origin.layer, &failure)
         }
         Some(failure) => Err(failure.clone()),
         None => answer::read(event, ended.exit, &ended.stdout, &ended.stderr),
@@ -213,7 +214,7 @@ fn heard(
         None => answer,
     };
     match hook.above {
-        Some(_) => answer.map(Answer::without_consent),
+        Some(_) => answer.map(HookAnswer::without_consent),
         None => answer,
     }
 }
@@ -232,9 +233,10 @@ fn is_own(hook: &Hook) -> bool {
 impl Ran {
     fn new(
         event: HookEvent,
-        (index, hook): (usize, &Hook),
+        index: usize,
+        hook: &Hook,
         ended: process::Ended,
-        answer: Result<Answer, String>,
+        answer: Result<HookAnswer, String>,
     ) -> Ran {
         Ran {
             event,
@@ -266,7 +268,7 @@ fn farewell(hooks: &[Hook], event: HookEvent) -> Option<Duration> {
 }
 
 /// Returns the run that a recorded outcome stands for; `origin` is where the hook is said to be configured.
-pub fn recorded(event: HookEvent, (index, origin): (usize, Origin), outcome: &Value) -> Ran {
+pub fn recorded(event: HookEvent, index: usize, origin: Origin, outcome: &Value) -> Ran {
     let status = outcome.get("exit").and_then(Value::as_i64).and_then(|it| i32::try_from(it).ok());
     let text = |key: &str| match outcome.get(key) {
         None | Some(Value::Null) => String::new(),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use stockade_policy::{Blocking, HookEvent, HookOutcome, HookVerdict, Layer, Origin};
 
-use super::{Answer, Ran, Report, describe};
+use super::{HookAnswer, Ran, Report, describe};
 
 /// Merges what hooks said before a call.
 pub fn before(mut ran: Vec<Ran>) -> Report {
@@ -88,7 +88,7 @@ pub fn told(ran: &[Ran]) -> Report {
     report
 }
 
-fn said(report: &mut Report, event: HookEvent, answer: &Answer) {
+fn said(report: &mut Report, event: HookEvent, answer: &HookAnswer) {
     report.messages.extend(answer.message.clone());
     report.notices.extend(answer.message.clone());
     report.context.extend(answer.context.clone());

@@ -18,12 +18,30 @@ pub struct Ours {
     pub stderr: Option<pipe::Receiver>,
 }
 
-/// Makes fresh pipes; without `stdin` standard input is the empty device. With `one_stream` both outputs are one pipe.
+/// Standard input of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// A pipe.
+    Piped,
+    /// The empty device (null(4)).
+    Empty,
+}
+
+/// Standard output and standard error of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outputs {
+    /// A pipe for each.
+    Apart,
+    /// One pipe for both.
+    Joined,
+}
+
+/// Makes fresh pipes.
 pub fn stdio(
-    stdin: bool,
-    one_stream: bool,
+    input: Input,
+    outputs: Outputs,
 ) -> Result<(stockade_spec::Stdio, Ours), stockade_spec::Error> {
-    make(stdin, one_stream).map_err(|source| stockade_spec::Error::Report { source })
+    make(input, outputs).map_err(|source| stockade_spec::Error::Report { source })
 }
 
 /// Returns nothing to read from and nowhere to write to.
@@ -38,21 +56,21 @@ pub fn broken(what: &str) -> stockade_spec::Error {
     stockade_spec::Error::Report { source: io::Error::other(format!("{what} ended")) }
 }
 
-fn make(stdin: bool, one_stream: bool) -> io::Result<(stockade_spec::Stdio, Ours)> {
-    let (input, sender) = match stdin {
-        true => {
+fn make(input: Input, outputs: Outputs) -> io::Result<(stockade_spec::Stdio, Ours)> {
+    let (input, sender) = match input {
+        Input::Piped => {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
             (read, Some(pipe::Sender::from_owned_fd(nonblocking(write)?)?))
         }
-        false => {
+        Input::Empty => {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             (rustix::fs::open("/dev/null", flags, Mode::empty())?, None)
         }
     };
     let (output, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (errors, stderr) = match one_stream {
-        true => (None, rustix::io::fcntl_dupfd_cloexec(&stdout, 0)?),
-        false => {
+    let (errors, stderr) = match outputs {
+        Outputs::Joined => (None, rustix::io::fcntl_dupfd_cloexec(&stdout, 0)?),
+        Outputs::Apart => {
             let (errors, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
             (Some(pipe::Receiver::from_owned_fd(nonblocking(errors)?)?), stderr)
         }

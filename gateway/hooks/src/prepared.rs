@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::process::{self, Ended};
 use super::standing::{self, Standing};
-use super::{Answer, Around, Means, confined, describe};
+use super::{Around, HookAnswer, Means, confined, describe};
 
 /// A hook as it runs.
 pub(super) struct Prepared {
@@ -25,17 +25,21 @@ pub(super) enum Task {
     /// The hook is to run beside the agent.
     Beside(process::Job),
     /// The hook does not run, and this is told.
-    Left(Answer),
+    Left(HookAnswer),
 }
 
 impl Prepared {
     pub(super) async fn new(
-        (hook, command): (&Hook, &CommandHook),
-        (mut variables, limit, input): (BTreeMap<String, String>, Duration, String),
-        (around, means): (Around<'_>, &Means),
+        hook: &Hook,
+        command: &CommandHook,
+        mut variables: BTreeMap<String, String>,
+        limit: Duration,
+        input: String,
+        around: Around<'_>,
+        means: &Means,
     ) -> Prepared {
         let scene = around.scene;
-        let (cwd, bound) = match standing::of((hook, command), &variables, around).await {
+        let (cwd, bound) = match standing::of(hook, command, &variables, around).await {
             Standing::Own(search) => {
                 variables.extend([("PATH".into(), search), ("PWD".into(), "/".into())]);
                 (PathBuf::from("/"), None)
@@ -72,10 +76,10 @@ impl Prepared {
 }
 
 /// Returns what is told of a hook that nothing waits for, and that would have to be confined.
-fn left(hook: &Hook, reason: &str) -> Answer {
+fn left(hook: &Hook, reason: &str) -> HookAnswer {
     let message = format!(
         "the hook {} does not run: nothing waits for it (`async`), so nothing would confine it, and {reason}; keep it where commands cannot write, or remove `async`",
         describe(&hook.origin)
     );
-    Answer { message: Some(message), ..Answer::default() }
+    HookAnswer { message: Some(message), ..HookAnswer::default() }
 }

@@ -28,7 +28,8 @@ pub(super) enum Standing {
 
 /// Finds out what a hook is that gets `variables`.
 pub(super) async fn of(
-    (hook, command): (&Hook, &CommandHook),
+    hook: &Hook,
+    command: &CommandHook,
     variables: &BTreeMap<String, String>,
     Around { scene, scanner }: Around<'_>,
 ) -> Standing {
@@ -59,7 +60,7 @@ pub(super) async fn of(
     let look = move || {
         // Commands of the project that lies around this one write there.
         let regions = scene.regions().with(above.as_deref());
-        look(&regions, (&search, &scene.place.cwd), &named)
+        look(&regions, &search, &scene.place.cwd, &named)
     };
     let looked = tokio::task::spawn_blocking(look).await;
     looked.unwrap_or_else(|_| Standing::Bound("its path cannot be resolved".to_owned()))
@@ -71,9 +72,9 @@ fn quoted(word: &str) -> String {
 }
 
 /// Looks where the words of a hook lead.
-fn look(regions: &Regions, (search, cwd): (&str, &Path), named: &Named) -> Standing {
+fn look(regions: &Regions, search: &str, cwd: &Path, named: &Named) -> Standing {
     for program in &named.programs {
-        if let Some(reason) = program_in_region(regions, (search, cwd), program) {
+        if let Some(reason) = program_in_region(regions, search, cwd, program) {
             return Standing::Bound(reason);
         }
     }
@@ -87,15 +88,11 @@ fn look(regions: &Regions, (search, cwd): (&str, &Path), named: &Named) -> Stand
     Standing::Own(regions.clean(search).kept)
 }
 
-fn program_in_region(
-    regions: &Regions,
-    (search, cwd): (&str, &Path),
-    word: &[u8],
-) -> Option<String> {
+fn program_in_region(regions: &Regions, search: &str, cwd: &Path, word: &[u8]) -> Option<String> {
     let Ok(name) = std::str::from_utf8(word) else {
         return Some("its name is not UTF-8".to_owned());
     };
-    let file = match known::outside(regions, (search, cwd), name) {
+    let file = match known::outside(regions, search, cwd, name) {
         Ok(None) => return None,
         Ok(Some(file)) => file,
         Err(Doubt::Planted(file) | Doubt::Exposed(file) | Doubt::Absent(file)) => {

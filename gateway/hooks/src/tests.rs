@@ -9,12 +9,12 @@ fn origin(layer: Layer, line: u32) -> Origin {
     Origin { layer, file: "s.json".into(), line, column: 1, pointer: String::new() }
 }
 
-fn read(event: HookEvent, exit: i32, stdout: &str, stderr: &str) -> Result<Answer, String> {
+fn read(event: HookEvent, exit: i32, stdout: &str, stderr: &str) -> Result<HookAnswer, String> {
     answer::read(event, Some(exit), stdout.as_bytes(), stderr.as_bytes())
 }
 
 /// An answer in a line: verdict, reason, and what else was said.
-fn line(read: Result<Answer, String>) -> String {
+fn line(read: Result<HookAnswer, String>) -> String {
     match read {
         Err(failure) => format!("fails: {failure}"),
         Ok(answer) => {
@@ -176,7 +176,7 @@ fn a_matcher_is_a_list_of_names_or_an_expression() {
 }
 
 /// A run of the hook with this index.
-fn ran(index: usize, layer: Layer, answer: Result<Answer, String>) -> Ran {
+fn ran(index: usize, layer: Layer, answer: Result<HookAnswer, String>) -> Ran {
     Ran {
         event: HookEvent::PreToolUse,
         index,
@@ -188,12 +188,12 @@ fn ran(index: usize, layer: Layer, answer: Result<Answer, String>) -> Ran {
     }
 }
 
-fn says(verdict: Option<HookVerdict>, input: Option<u8>) -> Answer {
-    Answer {
+fn says(verdict: Option<HookVerdict>, input: Option<u8>) -> HookAnswer {
+    HookAnswer {
         verdict,
         reason: verdict.map(|it| format!("{it:?}")).unwrap_or_default(),
         updated: input.map(|number| json!({ "command": format!("c{number}") })),
-        ..Answer::default()
+        ..HookAnswer::default()
     }
 }
 
@@ -304,18 +304,20 @@ fn place() -> Place {
 fn a_front_end_says_nothing_in_place_of_what_the_gateway_knows() {
     let (place, input) = (place(), json!({ "command": "true" }));
     let context = Context { session: Some("s".into()), ..Context::default() };
+    let further = json!({ "session_id": "x", "cwd": "/", "hook_event_name": "Stop", "tool_name": "Read",
+        "tool_input": {}, "tool_use_id": "2", "permission_mode": "plan", "tool_response": "r" });
     let call = Call {
+        event: HookEvent::PostToolUse,
         subject: "Bash",
         input: &input,
+        further: &further,
         id: "1",
         mode: "default",
         place: &place,
         context: &context,
         covers: &|_| true,
     };
-    let further = json!({ "session_id": "x", "cwd": "/", "hook_event_name": "Stop", "tool_name": "Read",
-        "tool_input": {}, "tool_use_id": "2", "permission_mode": "plan", "tool_response": "r" });
-    let frame = frame::input(HookEvent::PostToolUse, &call, &further);
+    let frame = frame::input(&call);
     let expected = json!({ "session_id": "s", "transcript_path": "", "cwd": "/p", "permission_mode": "default",
         "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": input, "tool_use_id": "1", "tool_response": "r" });
     assert_eq!(frame, expected);
@@ -330,8 +332,10 @@ fn a_managed_hook_gets_nothing_of_the_callers_environment() {
     };
     let input = json!({});
     let call = Call {
+        event: HookEvent::PreToolUse,
         subject: "Bash",
         input: &input,
+        further: &input,
         id: "",
         mode: "",
         place: &place,

@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::board::{Known, Posted, Reply};
-use super::query::along::{Begun, Piece, Place, Start};
+use super::query::along::{Begun, LogPosition, Piece, Start};
 use super::wire::{Follow, Prepared};
 
 pub(super) use pen::Pen;
-pub use recorder::serve;
+pub use recorder::{User, serve};
 
 /// Longest message: a line of the log as a JSON string.
 const LONGEST: usize = 4 << 20;
@@ -34,7 +34,7 @@ enum Asked {
     /// Where reading begins.
     Begin(Start),
     /// Records of its user behind a place.
-    Read(Place),
+    Read(LogPosition),
     /// A question for other users, or its newer words.
     Post(Posted),
     /// The answers to it.

@@ -106,12 +106,10 @@ impl Error {
 
     /// Returns why, for another process that tells it.
     pub fn cause(&self) -> String {
-        match self {
-            Error::Write { step, cause, .. } | Error::Read { step, cause, .. } => {
-                format!("{step}: {cause}")
-            }
-            other => other.to_string(),
-        }
+        let (Error::Write { step, cause, .. } | Error::Read { step, cause, .. }) = self else {
+            return self.to_string();
+        };
+        format!("{step}: {cause}")
     }
 
     /// Returns what a person can do about it, one sentence.

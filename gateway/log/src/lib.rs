@@ -381,7 +381,7 @@ impl Log {
     ) -> Result<Approved<S>, Error> {
         let decision = approval.reference.clone();
         let spec_hmac = Some(self.redactor().digest(&subject.bytes()));
-        let yes = record::Approval { answer: record::Answer::Allow, spec_hmac, ..approval };
+        let yes = record::Approval { answer: record::ApprovalAnswer::Allow, spec_hmac, ..approval };
         self.record(Body::Approval(yes)).await?;
         Ok(Approved { decision, subject })
     }

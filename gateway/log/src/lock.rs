@@ -51,9 +51,10 @@ impl WriterLock {
 
     fn take_both(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + PATIENCE;
-        match self.acquire(&self.folder, deadline) {
-            Err(Error::Write { .. }) => {} // a file system that locks no folders
-            other => other?,
+        let folder = self.acquire(&self.folder, deadline);
+        // A file system may lock no folders.
+        if !matches!(folder, Err(Error::Write { .. })) {
+            folder?;
         }
         loop {
             self.acquire(&self.file, deadline)?;

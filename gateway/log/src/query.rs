@@ -2,7 +2,7 @@
 //!
 //! A front end calls [`search`], [`tail`], [`why`] or [`report`] with the places of the log. Each answer
 //! holds stored records: `--json` prints [`Record::bytes`] and a line feed, byte for byte; a terminal gets
-//! [`table`] or `Story::text`, in which text from outside is escaped. [`Answer::broken`] is to be told
+//! [`table`] or `Story::text`, in which text from outside is escaped. [`QueryResult::broken`] is to be told
 //! whenever it is there: the chain of what was read does not hold. Exit status: 0 found, 1 nothing found,
 //! 122 for an error. Nothing is written and no key is needed.
 
@@ -88,7 +88,7 @@ impl Record {
 
 /// Result of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Answer {
+pub struct QueryResult {
     /// The records, oldest first unless asked otherwise.
     pub records: Vec<Record>,
     /// How each decision ended, by its id.
@@ -114,7 +114,7 @@ pub enum Order {
 
 /// Returns the records that `filter` lets through. Segments that lie wholly outside of its times, or hold nothing that
 /// belongs to its decision, are not read.
-pub fn search(places: &Places, filter: &Filter, order: Order) -> Result<Answer, Error> {
+pub fn search(places: &Places, filter: &Filter, order: Order) -> Result<QueryResult, Error> {
     let mut answer = match order {
         Order::Oldest(most) => oldest(places, filter, most)?,
         Order::Newest(most) => newest(places, filter, most)?.0,
@@ -124,7 +124,7 @@ pub fn search(places: &Places, filter: &Filter, order: Order) -> Result<Answer, 
     Ok(answer)
 }
 
-fn oldest(places: &Places, filter: &Filter, most: usize) -> Result<Answer, Error> {
+fn oldest(places: &Places, filter: &Filter, most: usize) -> Result<QueryResult, Error> {
     let Some(id) = filter.reference.as_deref().filter(|_| filter.since.is_none()) else {
         let first = segments::first_since(&places.directory, filter.since.as_deref())?;
         return Ok(Forward::new(places, filter, most).read(first)?.answer);
@@ -144,7 +144,7 @@ struct Forward<'a> {
     places: &'a Places,
     filter: &'a Filter,
     most: usize,
-    answer: Answer,
+    answer: QueryResult,
     /// Decisions that are shown and whose end was not met yet.
     open: BTreeSet<String>,
     /// The decision that the filter is about was met.
@@ -153,7 +153,7 @@ struct Forward<'a> {
 
 impl<'a> Forward<'a> {
     fn new(places: &'a Places, filter: &'a Filter, most: usize) -> Forward<'a> {
-        let (answer, open) = (Answer::default(), BTreeSet::new());
+        let (answer, open) = (QueryResult::default(), BTreeSet::new());
         Forward { places, filter, most, answer, open, has_decision: false }
     }
 
@@ -213,7 +213,7 @@ impl<'a> Forward<'a> {
 }
 
 /// Returns the last records, newest first, and a reader that stands at the end of the log.
-fn newest(places: &Places, filter: &Filter, most: usize) -> Result<(Answer, Reader), Error> {
+fn newest(places: &Places, filter: &Filter, most: usize) -> Result<(QueryResult, Reader), Error> {
     let made = filter.reference.as_deref();
     let made = made.and_then(|id| clock::ulid_time(id, Duration::ZERO));
     let (answer, end, has_decision) = backward(places, filter, most, made)?;
@@ -232,8 +232,8 @@ fn backward(
     filter: &Filter,
     most: usize,
     made: Option<String>,
-) -> Result<(Answer, Reader, bool), Error> {
-    let mut answer = Answer::default();
+) -> Result<(QueryResult, Reader, bool), Error> {
+    let mut answer = QueryResult::default();
     let mut unsigned = Unsigned::new(&places.directory);
     let mut reader = Backward::new(&places.directory)?;
     let end = reader.end()?;
@@ -273,7 +273,11 @@ fn backward(
 
 /// Returns the last `count` records that `filter` lets through, oldest first, and what follows the log
 /// from there.
-pub fn tail(places: &Places, filter: &Filter, count: usize) -> Result<(Answer, Follow), Error> {
+pub fn tail(
+    places: &Places,
+    filter: &Filter,
+    count: usize,
+) -> Result<(QueryResult, Follow), Error> {
     let (mut answer, reader) = newest(places, filter, count)?;
     answer.records.reverse();
     Ok((answer, Follow { reader, filter: filter.clone() }))
@@ -289,8 +293,8 @@ pub struct Follow {
 impl Follow {
     /// Returns the records that came since the last call; the caller decides how often it asks. An error
     /// means that the log is down, which ends the stream with a notice.
-    pub fn poll(&mut self) -> Result<Answer, Error> {
-        let mut answer = Answer::default();
+    pub fn poll(&mut self) -> Result<QueryResult, Error> {
+        let mut answer = QueryResult::default();
         let mut unsigned = Unsigned::new(self.reader.directory());
         while let Some(record) = self.reader.next()? {
             unsigned.see(&record);
@@ -318,7 +322,7 @@ fn programs(record: &Record) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the answer as a table: `SEQ TIME VERDICT BY RULE WHERE USER AGENT EXIT COMMAND`.
-pub fn table(answer: &Answer) -> String {
+pub fn table(answer: &QueryResult) -> String {
     let mut rows = vec![
         ["SEQ", "TIME", "VERDICT", "BY", "RULE", "WHERE", "USER", "AGENT", "EXIT", "COMMAND"]
             .map(str::to_owned),
@@ -343,7 +347,7 @@ pub fn table(answer: &Answer) -> String {
 /// Mark behind the number of a record without a signature.
 const UNSIGNED: &str = " unsigned";
 
-fn row(record: &Record, answer: &Answer) -> [String; 10] {
+fn row(record: &Record, answer: &QueryResult) -> [String; 10] {
     let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), visible);
     let rules = record.list(&["rules"]);
     let is_decisive = |rule: &&Value| rule.get("decisive").and_then(Value::boolean) == Some(true);

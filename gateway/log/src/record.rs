@@ -81,7 +81,7 @@ pub enum Body {
     /// A command ended, or never started.
     Result(Box<Outcome>),
     /// A remembered permission was made, used up or revoked.
-    Grant(Grant),
+    Grant(GrantRecord),
     /// Hooks ran at an event after which nothing is decided about a call.
     Hooks(Box<HookRuns>),
     /// An agent told of a step of its session.
@@ -197,7 +197,7 @@ pub struct Approval {
     /// Id of the decision.
     #[serde(skip)]
     pub reference: String,
-    pub answer: Answer,
+    pub answer: ApprovalAnswer,
     pub who: Option<Who>,
     /// How it was put, such as `terminal` or `socket`.
     pub channel: Text,
@@ -237,7 +237,7 @@ pub struct Approver {
 /// Answer to a question, by a person or by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ApprovalAnswer {
     Allow,
     Deny,
     Withdrawn,
@@ -355,7 +355,7 @@ pub struct Denial {
 
 /// A remembered permission.
 #[derive(Debug, Clone, Serialize)]
-pub struct Grant {
+pub struct GrantRecord {
     pub rule: Text,
     pub layer: &'static str,
     /// `made`, `used_up` or `revoked`.

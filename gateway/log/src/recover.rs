@@ -12,7 +12,7 @@ use super::hash::{Hash, hex, sha256};
 use super::journal::Journal;
 use super::line::{self, Lines, Step};
 use super::position::{self, Position, Tail};
-use super::record::{Agreement, Answer, Approval, Body, Gap, Outcome, Scope, Text};
+use super::record::{Agreement, Approval, ApprovalAnswer, Body, Gap, Outcome, Scope, Text};
 use super::running::Orphan;
 use super::wire::{self, Prepared};
 
@@ -367,7 +367,7 @@ enum Fate {
 fn withdrawn(id: &str, redactor: &super::Redactor) -> Approval {
     Approval {
         reference: id.into(),
-        answer: Answer::Withdrawn,
+        answer: ApprovalAnswer::Withdrawn,
         who: None,
         channel: "none".into(),
         waited_ms: 0,

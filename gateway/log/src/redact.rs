@@ -14,7 +14,7 @@ use stockade_parser::{CommandTree, Limits, Programs, StartState, parse};
 
 use super::hash::hex;
 use super::keys::RedactKey;
-use grammar::{Found, Place};
+use grammar::{Found, SecretPosition};
 use known::Known;
 use mask::Extras;
 use rules::{Rules, Spot};
@@ -84,8 +84,10 @@ impl Redactor {
         };
         let commands = grammar::commands(tree);
         let found = grammar::find(&self.rules, &commands);
-        let is_source = command == Some(tree.source());
-        extras(&commands, &found, tree.source(), command.unwrap_or_default(), is_source)
+        let all = extras(&commands, &found, tree.source(), command.unwrap_or_default());
+        // The places are those of the text that was read, which need not be the command.
+        let source = if command == Some(tree.source()) { all.source } else { Vec::new() };
+        Extras { source, ..all }
     }
 
     /// Adds to `extras` the secrets in texts of settings that hold commands: rules, handlers of hooks, and warnings
@@ -101,7 +103,7 @@ impl Redactor {
             let tree = draft.confirm(&[]);
             let commands = grammar::commands(&tree);
             let found = grammar::find(&self.rules, &commands);
-            let more = self::extras(&commands, &found, tree.source(), command, true);
+            let more = self::extras(&commands, &found, tree.source(), command);
             extras.known.take(more.known);
         }
     }
@@ -128,26 +130,23 @@ fn extras(
     found: &[Found],
     written: &[u8],
     command: &[u8],
-    is_source: bool,
 ) -> Extras {
     let mut strings: BTreeMap<String, Vec<Spot>> = BTreeMap::new();
     let mut known = Known::default();
     let mut source = Vec::new();
     for it in found {
-        if is_source {
-            source.push(Spot { range: it.source.clone(), rule: it.rule });
-        }
+        source.push(Spot { range: it.source.clone(), rule: it.rule });
         let number = it.command;
         let of = commands.get(number);
         let (pointer, piece) = match it.place {
-            Place::Word(word) => {
+            SecretPosition::Word(word) => {
                 let piece = of.and_then(|of| of.words.get(word));
                 (Some(format!("/parsed/commands/{number}/argv/{word}")), piece)
             }
-            Place::Assignment(at) => {
+            SecretPosition::Assignment(at) => {
                 (None, of.and_then(|of| of.assignments.get(at)).map(|(_, piece)| piece))
             }
-            Place::Redirect(at) => {
+            SecretPosition::Redirect(at) => {
                 let text = of.and_then(|of| of.texts.iter().find(|(index, _)| *index == at));
                 (
                     Some(format!("/parsed/commands/{number}/redirects/{at}/target")),

@@ -6,7 +6,7 @@ use stockade_policy::Verdict;
 
 use super::cut;
 use super::record::decision::{Decision, HookRun, Request, Runs};
-use super::record::{Agreement, Answer, Body, Text};
+use super::record::{Agreement, ApprovalAnswer, Body, Text};
 use super::redact::Redactor;
 use super::redact::mask::{Extras, mask};
 
@@ -102,8 +102,8 @@ fn follow(body: &Body) -> Follow {
             Runs::Caller | Runs::Nobody => Follow::None,
         },
         Body::Approval(approval) => match approval.answer {
-            Answer::Allow => Follow::None,
-            Answer::Deny | Answer::Withdrawn => Follow::Closes,
+            ApprovalAnswer::Allow => Follow::None,
+            ApprovalAnswer::Deny | ApprovalAnswer::Withdrawn => Follow::Closes,
         },
         Body::Result(outcome) => match outcome.agreement {
             Agreement::AsDecided | Agreement::NotRun | Agreement::Unknown => Follow::Closes,

@@ -1,20 +1,15 @@
 //! Puts a question to a person, records the answer, and remembers what they allowed for good.
 
-pub mod asked;
-pub mod elsewhere;
 pub mod named;
 mod question;
-pub mod remember;
-pub mod strict;
 mod unnamed;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::approve::asked::Agreed;
 use crate::audit::record::{self, Body};
 use crate::audit::{Approved, Log, Receipt};
 use crate::blocking::blocking;
@@ -25,6 +20,8 @@ use crate::judge::Scene;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{Answer, Control, Event, Lasting, Question};
 pub use question::question;
+use stockade_approvals::asked::Agreed;
+use stockade_approvals::remember;
 use stockade_wire::conversation::{ByWhom, PendingQuestion, Whom};
 
 /// The consent of a person to one command. Only [`ask`] and [`agreed`] make one; what it lets run is not on disk before
@@ -48,13 +45,13 @@ impl Consent {
         decision: &Receipt,
         spec: Spec,
     ) -> Result<Approved<Spec>, Failure> {
-        let yes = self.answer(decision, record::Answer::Allow);
+        let yes = self.answer(decision, record::ApprovalAnswer::Allow);
         log.approval(yes, spec).await.map_err(|error| unrecorded(&error))
     }
 
     /// Records that it answered this decision, of which nothing came.
     pub async fn record_unused(&self, log: &Log, decision: &Receipt) -> Result<(), Failure> {
-        let yes = Body::Approval(self.answer(decision, record::Answer::Allow));
+        let yes = Body::Approval(self.answer(decision, record::ApprovalAnswer::Allow));
         log.record(yes).await.map(drop).map_err(|error| unrecorded(&error))
     }
 
@@ -63,7 +60,7 @@ impl Consent {
         &self.by
     }
 
-    fn answer(&self, decision: &Receipt, answer: record::Answer) -> record::Approval {
+    fn answer(&self, decision: &Receipt, answer: record::ApprovalAnswer) -> record::Approval {
         let approver = |(uid, name, other): &(u32, String, Option<String>)| record::Approver {
             uid: *uid,
             name: name.as_str().into(),
@@ -124,7 +121,8 @@ pub async fn ask(
     decision: &Receipt,
     question: Question,
     door: &str,
-    (people, tried): (Option<mpsc::Sender<PendingQuestion>>, Tried<'_>),
+    people: Option<mpsc::Sender<PendingQuestion>>,
+    tried: Tried<'_>,
     control: &mut mpsc::Receiver<Control>,
 ) -> Result<Answered, Failure> {
     let start = Instant::now();
@@ -147,16 +145,17 @@ pub async fn ask(
         () = given_up(control) => Answer::Withdrawn,
         said = said => said,
     };
-    let kept = match (&said, rule) {
-        (Answer::Always, Some(rule)) => Kept::Always(rule),
-        (Answer::Session, Some(rule)) if lasts => Kept::Session(rule),
-        (Answer::For(lasting), Some(rule)) if lasting.is_valid() => Kept::For(rule, *lasting),
-        (Answer::AlwaysRule(own), Some(_)) => match tried(own) {
+    let kept = rule.map_or(Kept::Nothing, |rule| match &said {
+        Answer::Always => Kept::Always(rule),
+        Answer::Session if lasts => Kept::Session(rule),
+        Answer::For(lasting) if lasting.is_valid() => Kept::For(rule, *lasting),
+        Answer::AlwaysRule(own) => match tried(own) {
             Ok(()) => Kept::Always(own.clone()),
             Err(why) => Kept::Not(own.clone(), why),
         },
-        (_, _) => Kept::Nothing,
-    };
+        Answer::Once | Answer::Session | Answer::For(_) => Kept::Nothing,
+        Answer::Deny | Answer::DenyWith(_) | Answer::Withdrawn => Kept::Nothing,
+    });
     let consent = Consent {
         channel: door.to_owned(),
         waited_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -178,9 +177,9 @@ pub async fn ask(
         | Answer::AlwaysRule(_) => {
             return Ok(Answered::Yes(Box::new(consent), kept));
         }
-        Answer::Deny => (record::Answer::Deny, Answered::No(None)),
-        Answer::DenyWith(why) => (record::Answer::Deny, Answered::No(Some(why))),
-        Answer::Withdrawn => (record::Answer::Withdrawn, Answered::Withdrawn),
+        Answer::Deny => (record::ApprovalAnswer::Deny, Answered::No(None)),
+        Answer::DenyWith(why) => (record::ApprovalAnswer::Deny, Answered::No(Some(why))),
+        Answer::Withdrawn => (record::ApprovalAnswer::Withdrawn, Answered::Withdrawn),
     };
     let body = Body::Approval(consent.answer(decision, answer));
     log.record(body).await.map_err(|error| unrecorded(&error))?;
@@ -242,7 +241,7 @@ pub async fn keep(
     };
     if let Some(layer) = layer {
         let (action, who) = ("made", Some(record::who()));
-        let grant = record::Grant { rule: rule.into(), layer, action, who, expires };
+        let grant = record::GrantRecord { rule: rule.into(), layer, action, who, expires };
         log.record(Body::Grant(grant)).await.map_err(|error| unrecorded(&error))?;
     }
     let _ = events.send(Event::Notice(notice)).await; // a front end that is gone needs no notice
@@ -254,9 +253,4 @@ fn expires(kept: &Kept) -> Option<String> {
     let Kept::For(_, Lasting::Minutes(count)) = kept else { return None };
     let end = SystemTime::now().checked_add(Duration::from_secs(60 * u64::from(*count)));
     end.map(crate::audit::clock::at)
-}
-
-/// Returns the file into which a lasting permission goes.
-pub fn local_file(project: &Path) -> PathBuf {
-    project.join(".stockade/settings.local.json")
 }

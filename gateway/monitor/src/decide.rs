@@ -66,7 +66,7 @@ use stockade_policy::Decision;
 use stockade_spec::SandboxSpec;
 
 use crate::audit::{Approved, Receipt, Recorded, Subject};
-use stockade_scene::environment::TASK_ID;
+use stockade_shell::environment::TASK_ID;
 
 /// The reach of a command, to be recorded.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use stockade_parser::CommandKind;
-use stockade_policy::{Layer, Origin, SandboxSettings};
+use stockade_policy::{Layer, SandboxSettings};
 use stockade_spec::{Match, Pattern};
 
 use crate::judge::{Judged, Scene};
@@ -15,16 +15,15 @@ use crate::remedies::is_verbatim;
 /// a program whose own files are, or starts what is not seen where a project has files that are asked for. The output is
 /// not read for that.
 pub fn footer(judged: &Judged, scene: &Scene) -> Option<String> {
-    let settings = credentials::settings(&scene.snapshot.rules, &judged.facts, scene.credentials());
+    let settings = credentials::settings(scene, &judged.facts);
     denied(judged, &settings).or_else(|| unshown(judged, scene, &settings))
 }
 
 fn denied(judged: &Judged, settings: &SandboxSettings) -> Option<String> {
-    let (path, rule) = settings.deny_read.iter().find_map(|rule| {
-        let path = named(judged, settings, rule).or_else(|| owned(judged, rule))?;
-        Some((path, rule))
+    let (path, pattern, origin) = settings.deny_read.iter().find_map(|(pattern, origin)| {
+        let path = named(judged, settings, pattern).or_else(|| owned(judged, pattern))?;
+        Some((path, pattern, origin))
     })?;
-    let (pattern, origin) = rule;
     let (path, place) = (one_line(&path), one_line(&place_of(pattern, origin)));
     // A denial that a person wrote gets no hint about how to lift it.
     let remedy = match origin.layer {
@@ -63,12 +62,8 @@ fn allowing(path: &str) -> String {
     format!("; to allow: sandbox.filesystem.allowRead: {value} (user settings)")
 }
 
-/// Returns a path of the text that `rule` denies.
-fn named(
-    judged: &Judged,
-    settings: &SandboxSettings,
-    (pattern, _): &(String, Origin),
-) -> Option<String> {
+/// Returns a path of the text that a rule denies.
+fn named(judged: &Judged, settings: &SandboxSettings, pattern: &str) -> Option<String> {
     let is_there = |path: &Path| path.ancestors().any(|it| covers(pattern, it) && exists(it));
     let is_allowed = |path: &Path| settings.allow_read.iter().any(|(it, _)| covers(it, path));
     let mut paths = judged.facts.real_paths.iter();
@@ -79,8 +74,8 @@ fn named(
     Some(found.0.display().to_string())
 }
 
-/// Returns what `rule` denies when it has the name of a program of the text, as `~/.aws` has that of `aws`.
-fn owned(judged: &Judged, (pattern, _): &(String, Origin)) -> Option<String> {
+/// Returns what a rule denies when it has the name of a program of the text, as `~/.aws` has that of `aws`.
+fn owned(judged: &Judged, pattern: &str) -> Option<String> {
     let path = Path::new(pattern);
     let beneath = path.strip_prefix(&judged.facts.home).ok()?;
     let commands = judged.tree.as_ref()?.commands();
@@ -91,7 +86,7 @@ fn owned(judged: &Judged, (pattern, _): &(String, Origin)) -> Option<String> {
         let mut names = beneath.components().filter_map(|name| name.as_os_str().to_str());
         names.any(|name| name.trim_start_matches('.').as_bytes() == program)
     };
-    (programs.any(is_owner) && exists(path)).then(|| pattern.clone())
+    (programs.any(is_owner) && exists(path)).then(|| pattern.to_owned())
 }
 
 fn covers(pattern: &str, path: &Path) -> bool {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use stockade_policy::{HookEvent, Layer, Origin, SandboxState, SettingsText};
 
-use crate::facts::Place;
 use crate::hooks::{self, Ran, Report, merge};
 use crate::judge::{Hooks, Judged, Recorded, Scene};
 use crate::places::Places;
@@ -13,6 +12,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Case, CheckRequest, DecisionView};
 use crate::settings;
 use crate::view;
+use stockade_base::place::Place;
 
 /// Returns the scene of a call that is only judged; blocks on the file system.
 pub fn scene(request: &CheckRequest, places: &Places) -> Result<Scene, Failure> {
@@ -118,7 +118,7 @@ fn inline(outcomes: &[Value]) -> Recorded {
             column: 1,
             pointer: format!("/hooks_inline/{index}"),
         };
-        ran.push(hooks::recorded(event, (index, origin), outcome));
+        ran.push(hooks::recorded(event, index, origin, outcome));
     }
     // As in settings, those of the strongest layer come first.
     before.sort_by_key(|run: &Ran| std::cmp::Reverse(run.origin.layer));

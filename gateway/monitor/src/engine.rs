@@ -42,24 +42,24 @@ use crate::audit::record::decision::Runs;
 use crate::audit::{self, GatewayMode, Log, Receipt, Writer};
 use stockade_wire::conversation::Conversation;
 
-use crate::approve::elsewhere::Approvals;
 use crate::blocking::blocking;
 use crate::decide::Grant;
 use crate::judge::{self, Judged, Scene};
 use crate::options::Options;
 use crate::parse::Scanner;
 use crate::places::{LogPlaces, Places};
-use crate::plan::Planned;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, DecisionView, EventView, RunOutcome};
 use crate::records::{self, Circumstances};
+use crate::response::{self, Case};
 use crate::run::{self, Launchers, Lines, Manner, Task};
 use crate::tasks::live::Live;
 use crate::temporary::Temporary;
-use crate::{request, response, view, worker};
+use crate::{request, view, worker};
 use calling::Calling;
 use due::Due;
 use opening::Opening;
+use stockade_approvals::elsewhere::Approvals;
 use stockade_egress::broker::Broker;
 use stockade_egress::report::Report;
 
@@ -237,8 +237,7 @@ impl Gateway {
         let settings = scene.snapshot.rules.settings();
         let accepted = accepted.limited(settings)?;
         self.prune_output(&accepted.limits);
-        let quota = (accepted.limits.session, settings);
-        let seat = self.take_seat(&caller, &request, quota)?;
+        let seat = self.take_seat(&caller, &request, accepted.limits.session, settings)?;
         let accepted = self.written_out(worker::find(accepted, &self.executable)).await?;
         let input = input_of(&accepted, &request);
         let (judged, ahead, loopback) = tokio::join!(
@@ -251,20 +250,20 @@ impl Gateway {
         if self.mode == GatewayMode::Embedded {
             self.scanner.rest();
         }
-        let view = self.viewed(&request, (&scene, &judged), (begun, moved));
+        let view = self.viewed(&request, &scene, &judged, begun, moved);
         let asking = conversation.questions.take().filter(|_| request.context.interactive);
-        let patience = (&request, command.limits.approval);
-        let asked_people = self.asking(&caller, patience, (&scene, &judged), asking).await?;
+        let patience = command.limits.approval;
+        let asked_people =
+            self.asking(&caller, &request, patience, &scene, &judged, asking).await?;
         let approvals::Asking { people: asking, channel, agreed, required } = asked_people;
         let runs = runs_of(judged.verdict.decision, asking.is_some() || agreed.is_some());
-        let planned = self.plan_for(&runs, &request, (&scene, ahead), (&judged, &command)).await;
+        let planned = self.plan_for(&runs, &request, &scene, ahead, &judged, &command).await;
         // The more is done while the log opens, the better; that it cannot says more than that nothing can be planned.
         let log = self.log.log().await?;
         let planned = planned.transpose()?;
         let known = caller.caller().await?;
         let circumstances = Circumstances::of_run(known, &request, command.timeout, runs);
-        let apart = |it: Planned| (it.spec.into(), (it.temporary, it.hosts, it.withheld));
-        let (spec, rest) = planned.map(apart).unzip();
+        let (spec, rest) = planned.map(|it| (it.spec.into(), it.rest)).unzip();
         let recorded = self.record(&scene, &judged, circumstances, spec).await?;
         asked.is_decided = true;
         let call = answered::Call {
@@ -275,25 +274,27 @@ impl Gateway {
             channel: &channel,
             required: required.as_ref(),
         };
-        let person = (agreed, asking.clone(), &mut conversation);
-        let going =
-            match self.decided(call, (recorded, rest), (scene, judged, view), person).await? {
-                Ok(going) => going,
-                Err(outcome) => return Ok(outcome),
-            };
+        let case = Case { scene, judged, view, receipt: recorded.receipt().clone() };
+        let people = asking.clone();
+        let person = answered::Person { agreed, people, conversation: &mut conversation };
+        let going = match self.decided(call, case, recorded, rest, person).await? {
+            Ok(going) => going,
+            Err(outcome) => return Ok(outcome),
+        };
         // About a host nobody is asked who cannot be told apart from who asks.
         let of_hosts = asking.filter(|_| required.is_none());
-        let call = (&request, &command, &log);
-        self.go((caller, lent, going), call, conversation, (of_hosts, seat.as_ref(), loopback))
-            .await
+        let share = going::Share { lent, seat: seat.as_ref(), loopback };
+        self.go(call, going, share, of_hosts, conversation).await
     }
 
     /// Returns what the caller sees of a decision, with each warning once a session.
     fn viewed(
         &self,
         request: &CommandRequest,
-        (scene, judged): (&Scene, &Judged),
-        (begun, moved): (EventView, Option<String>),
+        scene: &Scene,
+        judged: &Judged,
+        begun: EventView,
+        moved: Option<String>,
     ) -> DecisionView {
         let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
         self.tell_once(&request.context, &mut view.warnings);
@@ -309,7 +310,9 @@ impl Gateway {
         &self,
         grant: Grant,
         broker: Broker<'_>,
-        ((manner, temporary), mut task): ((Manner, Temporary), Option<Task>),
+        manner: Manner,
+        temporary: Temporary,
+        mut task: Option<Task>,
         mut lines: Lines,
     ) -> Result<(run::Execution, Option<String>), Failure> {
         let (log, receipt) = (broker.log, broker.decision);
@@ -323,7 +326,7 @@ impl Gateway {
                 let failure = response::not_started(&error);
                 tasks::not_started(task, &failure);
                 self.clear(temporary).await?;
-                recorded.map_err(|it| response::unrecorded(&it))?;
+                recorded?;
                 return Err(failure);
             }
         };
@@ -353,7 +356,7 @@ impl Gateway {
         let remains = std::mem::take(&mut execution.remains);
         // Nothing of it runs any more; what is left is the kernel, which takes its namespaces down.
         self.leave(remains);
-        let concluded = self.conclude((log, receipt), &execution, temporary).await;
+        let concluded = self.conclude(log, receipt, &execution, temporary).await;
         // Nobody learns of the end before it is recorded.
         let is_task = task.as_ref().is_some_and(|task| task.folder.is_task());
         self.end_task(task, &execution, concluded.as_ref().err()).await;
@@ -369,7 +372,8 @@ impl Gateway {
     /// Records how a command ended, and removes what it leaves behind. Returns where its shell stood at last.
     async fn conclude(
         &self,
-        (log, receipt): (&Log, &Receipt),
+        log: &Log,
+        receipt: &Receipt,
         execution: &run::Execution,
         temporary: Temporary,
     ) -> Result<Option<String>, Failure> {

@@ -11,7 +11,6 @@ use stockade_parser::{CommandTree, Limits};
 use stockade_policy::{Call, Evidence, Facts, Hook, Origin, RuleFiles, SandboxState, Verdict};
 use stockade_text::json as strict;
 
-use crate::facts;
 use crate::hooks::{Means, Ran, Report};
 use crate::known;
 use crate::parse::Scanner;
@@ -203,7 +202,8 @@ impl Reading {
         }
         let place = scene.place.clone();
         let looked =
-            tokio::task::spawn_blocking(move || facts::repository::look(&places, &place)).await;
+            tokio::task::spawn_blocking(move || stockade_facts::repository::look(&places, &place))
+                .await;
         self.facts.repositories = looked.map_err(|_| broken("cannot read the git repositories"))?;
         Ok(())
     }
@@ -218,7 +218,8 @@ impl Reading {
         if sought.is_empty() {
             return Ok(());
         }
-        let looked = tokio::task::spawn_blocking(move || facts::brought::look(sought)).await;
+        let looked =
+            tokio::task::spawn_blocking(move || stockade_facts::brought::look(sought)).await;
         self.facts.brought = looked.map_err(|_| broken("cannot read the git history"))?;
         Ok(())
     }
@@ -230,7 +231,8 @@ impl Reading {
             return Ok(());
         }
         let cwd = self.facts.cwd.clone();
-        let looked = tokio::task::spawn_blocking(move || facts::expand::expand(shapes, &cwd)).await;
+        let looked =
+            tokio::task::spawn_blocking(move || stockade_facts::expand::expand(shapes, &cwd)).await;
         self.facts.expanded = looked.map_err(|_| broken("cannot expand the patterns"))?;
         Ok(())
     }
@@ -245,12 +247,14 @@ impl Reading {
             return Ok(());
         }
         let cwd = self.facts.cwd.clone();
-        let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
+        let looked =
+            tokio::task::spawn_blocking(move || stockade_base::names::real_paths(paths, &cwd))
+                .await;
         self.facts.real_paths = looked.map_err(|_| broken("cannot resolve the paths"))?;
         self.facts.asked = credentials::asked(&self.facts, &scene.snapshot.rules);
         if let Some((directory, include)) = stockade_policy::walk_of(&self.call(tool), &self.facts)
         {
-            let below = credentials::asked_below((scene, &self.facts), &directory, include);
+            let below = credentials::asked_below(scene, &self.facts, &directory, include);
             self.facts.asked.extend(below);
         }
         Ok(())
@@ -259,7 +263,7 @@ impl Reading {
 
 /// Judges a call.
 pub async fn judge(scanner: &Scanner, scene: &Scene, asked: Asked<'_>) -> Result<Judged, Failure> {
-    let reading = read(scanner, scene, (asked.tool, asked.runner), &asked.input).await?;
+    let reading = read(scanner, scene, asked.tool, asked.runner, &asked.input).await?;
     let mut hearing = pre_tool_hooks::PreToolHooks::open(scanner, scene, &asked, reading).await?;
     // Hooks take their time, and others may have put links there meanwhile.
     if !hearing.report.ran.is_empty() {
@@ -294,7 +298,8 @@ pub async fn judge(scanner: &Scanner, scene: &Scene, asked: Asked<'_>) -> Result
 pub async fn read(
     scanner: &Scanner,
     scene: &Scene,
-    (tool, runner): (&str, Runner),
+    tool: &str,
+    runner: Runner,
     input: &Value,
 ) -> Result<Reading, Failure> {
     let tree = match tool {

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 
-pub mod approve;
+mod approve;
 mod blocking;
 mod control;
 pub mod decide;
@@ -26,16 +26,17 @@ pub mod worker;
 
 pub use engine::Gateway;
 pub use prefork::Prefork;
-use stockade_base::{json_text, places, random};
+use stockade_base::{places, random};
 use stockade_hooks as hooks;
 use stockade_log as audit;
 use stockade_plan as plan;
 use stockade_plan::temporary;
 use stockade_remedies as remedies;
 use stockade_review as review;
-use stockade_scene::{facts, known, request, settings};
+use stockade_scene::{known, request};
 #[cfg(test)]
 use stockade_scratch as testing;
+use stockade_settings as settings;
 use stockade_tasks as tasks;
 use stockade_wire as protocol;
 use stockade_worker as parse;

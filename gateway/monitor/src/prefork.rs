@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use stockade_sandbox::{ForkedWorker, Launcher, LauncherZygote};
+use stockade_kernel::ForkedWorker;
+use stockade_sandbox::{Launcher, LauncherZygote};
 
 /// A scan worker and a launcher that wait for their first use, or what makes launchers. Without them each is executed
 /// when it is needed.

@@ -17,8 +17,10 @@ use crate::audit::record::{
 };
 use crate::audit::{self, Log, Receipt, Recorded, clock};
 use crate::decide::Spec;
+use crate::failures::unrecorded;
 use crate::hooks::{self, Ran, describe};
 use crate::judge::{Judged, Scene};
+use crate::protocol::errors::Failure;
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, Stream};
 use crate::run::Execution;
 use crate::settings::Snapshot;
@@ -215,9 +217,10 @@ fn touched(execution: &Execution) -> record::Touched {
 }
 
 /// Records that a command that was decided never started.
-pub async fn not_run(log: &Log, decision: &Receipt) -> Result<Receipt, audit::Error> {
+pub async fn not_run(log: &Log, decision: &Receipt) -> Result<(), Failure> {
     let outcome = Outcome::bare(&decision.id, record::Agreement::NotRun, "gateway");
-    log.record(Body::Result(Box::new(outcome))).await
+    let recorded = log.record(Body::Result(Box::new(outcome))).await;
+    recorded.map(drop).map_err(|error| unrecorded(&error))
 }
 
 fn stream(log: &Log, carried: &Carried, spill: Option<&Path>, cut: bool) -> record::Stream {
@@ -255,18 +258,20 @@ fn hook_run(ran: &Ran) -> HookRun {
 pub async fn hooks(
     log: &Log,
     decision: Option<&Receipt>,
-    (event, ran): (HookEvent, &[Ran]),
-    (caller, context, mode): (Caller, &Context, &str),
-    call_id: Option<&str>,
-) -> Result<Receipt, audit::Error> {
+    event: HookEvent,
+    ran: &[Ran],
+    agent: Agent,
+    caller: Caller,
+) -> Result<(), Failure> {
     let body = record::HookRuns {
         reference: decision.map(|receipt| receipt.id.clone()),
         event: event.name(),
-        agent: agent(context, call_id, mode),
+        agent,
         caller,
         hooks: ran.iter().map(hook_run).collect(),
     };
-    log.record(Body::Hooks(Box::new(body))).await
+    let recorded = log.record(Body::Hooks(Box::new(body))).await;
+    recorded.map(drop).map_err(|error| unrecorded(&error))
 }
 
 /// Returns what the front end of a call says of itself.

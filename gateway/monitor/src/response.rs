@@ -21,9 +21,22 @@ use stockade_wire::conversation::Conversation;
 /// Most refused acts that an answer names.
 const MAX_VIOLATIONS: usize = 100;
 
+/// A call as it was judged and recorded.
+#[derive(Debug)]
+pub struct Case {
+    /// The scene in which it was judged.
+    pub scene: Scene,
+    /// The verdict, with all that it is made of.
+    pub judged: Judged,
+    /// The verdict as front ends get it.
+    pub view: DecisionView,
+    /// The record of the decision.
+    pub receipt: Receipt,
+}
+
 /// Returns the answer for a command that no person could allow.
-pub fn not_run(decision: Decision, view: DecisionView, receipt: &Receipt) -> RunOutcome {
-    let refusal = Box::new(Refusal { decision: view, audit: Some(reference(receipt)) });
+pub fn not_run(decision: Decision, Case { view, receipt, .. }: Case) -> RunOutcome {
+    let refusal = Box::new(Refusal { decision: view, audit: Some(reference(&receipt)) });
     match decision {
         Decision::Ask => RunOutcome::NeedsPerson(refusal),
         // An allowed command that is not run is refused like a denied one.
@@ -32,18 +45,18 @@ pub fn not_run(decision: Decision, view: DecisionView, receipt: &Receipt) -> Run
 }
 
 /// Returns the answer for a command that a person declined, with their reason.
-pub fn declined(view: DecisionView, receipt: &Receipt, why: Option<String>) -> RunOutcome {
+pub fn declined(case: Case, why: Option<String>) -> RunOutcome {
     let said = match why {
         Some(why) => format!("a person denied it: {why}"),
         None => "a person denied it".to_owned(),
     };
-    let view = view::refused(view, "declined", &said);
-    not_run(Decision::Deny, view, receipt)
+    let view = view::refused(case.view, "declined", &said);
+    not_run(Decision::Deny, Case { view, ..case })
 }
 
 /// Returns the answer for a command whose question nobody answered.
-pub fn withdrawn(view: DecisionView, receipt: &Receipt) -> RunOutcome {
-    not_run(Decision::Ask, view, receipt)
+pub fn withdrawn(case: Case) -> RunOutcome {
+    not_run(Decision::Ask, case)
 }
 
 /// Returns the failure of a command that its caller gave up before it started.
@@ -52,12 +65,7 @@ pub fn given_up() -> Failure {
 }
 
 /// Tells the front end what is worth knowing before the command runs.
-pub async fn tell(
-    conversation: &Conversation,
-    scene: &Scene,
-    judged: &Judged,
-    view: &DecisionView,
-) {
+pub async fn tell(conversation: &Conversation, Case { scene, judged, view, .. }: &Case) {
     // The warnings of the settings, and what hooks have to tell.
     let mut notices = view.warnings.clone();
     if scene.place.project_is_too_wide() && judged.facts.sandbox == SandboxState::Enforced {
@@ -71,18 +79,24 @@ pub async fn tell(
     }
 }
 
-/// Returns the answer for a command that ran.
-pub fn ran(
-    view: DecisionView,
-    receipt: &Receipt,
-    execution: &Execution,
-    (scene, judged): (&Scene, &Judged),
-    ((cwd_after, cwd_outside), notes): ((Option<String>, bool), impl Iterator<Item = String>),
-) -> RunOutcome {
+/// Where the shell of a call ended.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// The directory, if it is known.
+    pub cwd: Option<String>,
+    /// No call of the session goes on there.
+    pub is_outside: bool,
+    /// Line for the person.
+    pub note: Option<String>,
+}
+
+/// Returns the answer for a command that ran; `busy` tells of a task that has the port that it wants.
+pub fn ran(case: Case, execution: &Execution, ended: Ended, busy: Option<String>) -> RunOutcome {
+    let Case { scene, judged, view, receipt } = case;
     let exit = execution.exit.unwrap_or_default();
     let output = &execution.output;
-    let footer = run_notice::of(execution, judged, scene);
-    let lines = std::iter::once(footer).chain(notes);
+    let footer = run_notice::of(execution, &judged, &scene);
+    let lines = std::iter::once(footer).chain(busy).chain(ended.note);
     let footer = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
     RunOutcome::Ran(Box::new(RunResult {
         decision: view,
@@ -98,16 +112,16 @@ pub fn ran(
         spill_path: output.spill.as_ref().map(|path| path.display().to_string()),
         truncated: output.truncated,
         task_id: None,
-        cwd_after,
-        cwd_outside,
+        cwd_after: ended.cwd,
+        cwd_outside: ended.is_outside,
         sandbox: SandboxView {
             notes: [execution.withheld.clone(), execution.enforced.notes.clone()].concat(),
             ..view::sandbox(&execution.enforced)
         },
-        violations: violations(execution, judged),
+        violations: violations(execution, &judged),
         left_running: execution.left.clone(),
         footer,
-        audit: reference(receipt),
+        audit: reference(&receipt),
     }))
 }
 

@@ -25,7 +25,7 @@ use stockade_output::output::{Collector, Output};
 use stockade_output::readable::Readable;
 use stockade_output::streams::{Inlet, Outlet, Streams};
 use stockade_output::terminal::Terminal;
-use stockade_scene::limits::Kept;
+use stockade_settings::limits::Kept;
 
 /// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -50,10 +50,10 @@ pub struct Manner {
     pub timeout: Option<Duration>,
     /// When it passes, the command goes on in the background if it can.
     pub goes_on: bool,
-    /// Pass standard input on; else it is empty.
-    pub stdin: bool,
-    /// Both outputs are one pipe, so that they keep their order.
-    pub one_stream: bool,
+    /// Standard input: passed on or empty.
+    pub input: pipes::Input,
+    /// Both outputs in one pipe keep their order.
+    pub outputs: pipes::Outputs,
     /// Where long output goes.
     pub directory: PathBuf,
     /// How much of it is kept.
@@ -83,16 +83,17 @@ pub struct Running {
     /// Can be read when the command has ended.
     end: Readable,
     input: Inlet,
-    output: (Outlet, Option<Outlet>),
+    stdout: Outlet,
+    stderr: Option<Outlet>,
     terminal: Option<Arc<Terminal>>,
     enforced: stockade_spec::Enforced,
     started: (SystemTime, Instant),
-    listeners: Option<sandbox::Listeners>,
+    listeners: Option<stockade_kernel::Listeners>,
 }
 
 impl Running {
     /// Gives up the way out of the command, to whoever serves it; closed if nobody does.
-    pub fn take_listeners(&mut self) -> Option<sandbox::Listeners> {
+    pub fn take_listeners(&mut self) -> Option<stockade_kernel::Listeners> {
         self.listeners.take()
     }
 }
@@ -166,7 +167,7 @@ pub async fn start(
     let spec = grant.into_spec();
     let (theirs, ours) = match spec.terminal {
         None => {
-            let (theirs, ours) = pipes::stdio(manner.stdin, manner.one_stream)?;
+            let (theirs, ours) = pipes::stdio(manner.input, manner.outputs)?;
             (theirs, Some(ours))
         }
         Some(_) => (pipes::nothing()?, None),
@@ -180,20 +181,20 @@ pub async fn start(
     let end = child.socket().and_then(Readable::new).map_err(lost)?;
     let terminal = child.take_terminal().map(Terminal::new).transpose().map_err(lost)?;
     let terminal = terminal.map(Arc::new);
-    let (input, output) = match (ours, &terminal) {
+    let (input, stdout, stderr) = match (ours, &terminal) {
         (None, Some(terminal)) => {
-            let input = Inlet::terminal(Arc::clone(terminal), manner.stdin);
-            (input, (Outlet::Terminal(Arc::clone(terminal)), None))
+            let input = Inlet::terminal(Arc::clone(terminal), manner.input == pipes::Input::Piped);
+            (input, Outlet::Terminal(Arc::clone(terminal)), None)
         }
         (Some(pipes::Ours { stdin, stdout, stderr }), None) => {
-            (Inlet::pipe(stdin), (Outlet::Pipe(stdout), stderr.map(Outlet::Pipe)))
+            (Inlet::pipe(stdin), Outlet::Pipe(stdout), stderr.map(Outlet::Pipe))
         }
         // The launcher gave what it was not asked for.
         (None, None) | (Some(_), Some(_)) => {
             return Err(lost(std::io::ErrorKind::InvalidData.into()));
         }
     };
-    Ok(Running { stop, child, end, input, output, terminal, enforced, started, listeners })
+    Ok(Running { stop, child, end, input, stdout, stderr, terminal, enforced, started, listeners })
 }
 
 /// Waits until the command runs or why it does not is known.
@@ -221,10 +222,11 @@ pub async fn follow(
     task: Option<&mut Task>,
 ) -> Execution {
     drop(running.listeners);
-    let Running { stop, child, end, mut input, output, terminal, enforced, started, .. } = running;
+    let Running { stop, child, end, mut input, terminal, enforced, started, .. } = running;
     let collector = Collector::new(manner.directory.clone(), manner.kept);
-    let streams = Streams::new(output, collector.within(manner.budget.clone()));
-    let mut followed = Followed::new((&stop, terminal.as_deref()), streams, manner, task);
+    let collector = collector.within(manner.budget.clone());
+    let streams = Streams::new(running.stdout, running.stderr, collector);
+    let mut followed = Followed::new(&stop, terminal.as_deref(), streams, manner, task);
     followed.begins_below(child.monitor());
     let deadline = tokio::time::sleep(manner.timeout.unwrap_or_default());
     // Set when the command is to end; then it has so much time, and who watches it a little more.
@@ -261,7 +263,6 @@ pub async fn follow(
     drop(stop);
     let mut unsent = streams.drain(listening).await;
     unsent.extend(announced);
-    let output = streams.collector.finish();
     let exit = ending.as_ref().map(|ending| ending.exit);
     let (violations, left) = seen(ending, gone);
     let (withheld, network, remains) = (Vec::new(), Report::default(), Remains(Some(child)));
@@ -269,7 +270,7 @@ pub async fn follow(
         exit,
         violations,
         left,
-        output,
+        output: streams.collector.finish(),
         enforced,
         withheld,
         timed_out,

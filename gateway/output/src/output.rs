@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::budget::Budget;
 use stockade_base::directories::private_directory;
-use stockade_scene::limits::Kept;
+use stockade_settings::limits::Kept;
 use stockade_wire::types::Stream;
 
 /// Bytes that are kept of each stream: a short one gets a keyed digest, which needs its bytes.

@@ -123,7 +123,7 @@ pub struct Streams {
 
 impl Streams {
     /// Returns those of a command: standard output, and standard error where that is another.
-    pub fn new((stdout, stderr): (Outlet, Option<Outlet>), collector: Collector) -> Streams {
+    pub fn new(stdout: Outlet, stderr: Option<Outlet>, collector: Collector) -> Streams {
         let (first, second) = (vec![0; CHUNK], vec![0; CHUNK]);
         // First of all it is told that there is a terminal.
         let pending = matches!(stdout, Outlet::Terminal(_)).then_some(Event::Terminal);

@@ -16,7 +16,7 @@ use stockade_text::json::view::{Members, View};
 use super::Rules;
 use super::protected::protect;
 use crate::temporary::Temporary;
-use stockade_scene::facts::Place;
+use stockade_base::place::Place;
 use stockade_scene::scene::Scene;
 
 /// Where a command has its own cache in the place of one that is not there.
@@ -164,7 +164,8 @@ pub(super) fn give(
     wanted: &Wanted,
     scene: &Scene,
     temporary: &mut Temporary,
-    (state, session): (&Path, Option<&str>),
+    state: &Path,
+    session: Option<&str>,
 ) -> io::Result<(Vec<Cache>, Vec<Variable>)> {
     let Found { paths, variables } = find(wanted, &scene.place, &scene.environment.variables);
     let caches = match paths.is_empty() {
@@ -245,7 +246,7 @@ mod tests {
     fn the_table_is_read_and_says_what_the_parser_is_told() {
         let table = read().unwrap();
         let named = table.rows.iter().flat_map(|row| row.instead.iter().map(|it| it.0));
-        assert_eq!(named.collect::<BTreeSet<_>>(), stockade_scene::environment::CACHES.into());
+        assert_eq!(named.collect::<BTreeSet<_>>(), stockade_shell::environment::CACHES.into());
         // Where a variable names a folder in another place, it is the one that is known to move it.
         for (variable, folder) in table.rows.iter().flat_map(|row| &row.instead) {
             assert!(table.moved.contains(&(variable, folder)), "{variable}");

@@ -22,9 +22,9 @@ use stockade_text::json::view::{Members, View};
 
 use self::copy::Row;
 use super::{Around, Rules, globs};
-use stockade_scene::elsewhere::{Elsewhere, holds_work};
-use stockade_scene::facts::{Names, Place};
+use stockade_base::names::Names;
 use stockade_scene::scene::Scene;
+use stockade_shell::elsewhere::holds_work;
 
 /// Where the rule stands that hides what variables name.
 const TABLE: &str = "<credentials.jsonc>";
@@ -79,11 +79,9 @@ fn read() -> Option<Known> {
 
 /// Returns the sandbox settings of a call: what is hidden by default is hidden wherever it lies, unless somebody allows
 /// exactly that. What is not there needs no rule where nothing can be written.
-pub fn settings(
-    rules: &Settings,
-    facts: &Facts,
-    (elsewhere, place): (&Elsewhere, &Place),
-) -> SandboxSettings {
+pub fn settings(scene: &Scene, facts: &Facts) -> SandboxSettings {
+    let Scene { elsewhere, place, .. } = scene;
+    let rules = &scene.snapshot.rules;
     let mut sandbox = stockade_policy::sandbox_settings(rules, facts);
     let mut more: Vec<(String, Origin)> = Vec::new();
     for (name, origin) in &rules.settings().sandbox.deny_read {
@@ -186,9 +184,7 @@ pub fn asked(facts: &Facts, rules: &Settings) -> Vec<PathBuf> {
         .map(PathBuf::as_path)
         .collect();
     let is_asked = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| known().asked.speaks_of(name))
-            && regions.iter().any(|region| path.starts_with(region))
+        known().asked.speaks_of_path(path) && regions.iter().any(|region| path.starts_with(region))
     };
     let mut found: Vec<PathBuf> = Vec::new();
     for (written, names) in &facts.real_paths {
@@ -208,7 +204,8 @@ pub fn asked(facts: &Facts, rules: &Settings) -> Vec<PathBuf> {
 /// Returns the files that are asked for and that a tool would read that goes through a directory; blocks on the file
 /// system. `include` bounds the names that it reads.
 pub fn asked_below(
-    (scene, facts): (&Scene, &Facts),
+    scene: &Scene,
+    facts: &Facts,
     directory: &Path,
     include: Option<&str>,
 ) -> Vec<PathBuf> {
@@ -292,7 +289,7 @@ pub(super) fn hide(rules: &mut Rules, around: &Around<'_>) -> Vec<Shown> {
             hidden.0.insert(real, true);
         }
     }
-    let candidates = copy::candidates((around.elsewhere, around.place), &found.copied);
+    let candidates = copy::candidates(around.elsewhere, around.place, &found.copied);
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
     for (path, row, is_project) in candidates.into_iter().filter(|it| is_there(&it.0)) {
         let real = names.real(&path);
@@ -313,8 +310,7 @@ pub(super) fn hide(rules: &mut Rules, around: &Around<'_>) -> Vec<Shown> {
 
 /// Says whether a command sees something else in the place of the file at a real path.
 pub fn is_copied(path: &Path, scene: &Scene, sandbox: &SandboxSettings) -> bool {
-    let (elsewhere, place) = scene.credentials();
-    let rows = copy::candidates((elsewhere, place), &[]);
+    let rows = copy::candidates(&scene.elsewhere, &scene.place, &[]);
     let mut names = Names::default();
     let row = rows.into_iter().find(|(it, ..)| it == path || names.real(it) == path);
     row.is_some_and(|(_, row, is_project)| {

@@ -6,13 +6,13 @@
 mod walk;
 mod whole;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stockade_spec::{Pattern, Wild};
 
 use self::walk::Walk;
+pub(super) use self::whole::{counts, gather};
 
 /// How long directories are looked through for one command.
 pub(super) const LIMIT: Duration = Duration::from_secs(2);
@@ -52,12 +52,6 @@ enum Segment {
     Wild(Wild),
 }
 
-/// A pattern that is looked for.
-#[derive(Debug)]
-struct Sought {
-    segments: Vec<Segment>,
-}
-
 /// Returns the existing paths that each of these absolute patterns stands for; a path without wildcard stands for
 /// itself.
 pub(super) fn expand(
@@ -67,11 +61,10 @@ pub(super) fn expand(
 ) -> Result<Vec<Found>, (usize, &'static str)> {
     let mut sought = Vec::with_capacity(patterns.len());
     for (index, (pattern, _)) in patterns.iter().enumerate() {
-        let segments = match Pattern::is(pattern) {
+        sought.push(match Pattern::is(pattern) {
             true => segments(pattern).map_err(|reason| (index, reason))?,
             false => Vec::new(),
-        };
-        sought.push(Sought { segments });
+        });
     }
     let mut walk = Walk::new(&sought, ground, limit);
     walk.run();
@@ -83,12 +76,6 @@ pub(super) fn expand(
         whole::settle(answer, *unlisted, ground.is_needed)
     });
     Ok(found.collect())
-}
-
-/// Puts directories in the place of what they hold until no more paths are left than a run can have mounts for, or only
-/// what is needed would have to be; see [`whole::gather`].
-pub(super) fn gather(paths: Vec<PathBuf>, is_needed: &dyn Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
-    whole::gather(paths, is_needed)
 }
 
 fn segments(pattern: &str) -> Result<Vec<Segment>, &'static str> {

@@ -11,7 +11,7 @@ use stockade_base::places::Places;
 use stockade_base::random;
 use stockade_review::Journal;
 use stockade_scene::scene::Scene;
-use stockade_scene::shell;
+use stockade_shell as shell;
 use stockade_wire::errors::{Code, Failure};
 
 /// Makes the spec of a hook, the directory of its temporary files, and the journal of what it changes; blocks on the file
@@ -19,7 +19,8 @@ use stockade_wire::errors::{Code, Failure};
 pub fn plan(
     scene: &Scene,
     places: &Places,
-    (argv, mut variables): (Vec<String>, BTreeMap<String, String>),
+    argv: Vec<String>,
+    mut variables: BTreeMap<String, String>,
 ) -> Result<(SandboxSpec, Temporary, Journal), Failure> {
     let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, &scene.facts());
     let unusable = |error: std::io::Error| {

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_scene::toolchains;
+use stockade_shell::toolchains;
 use stockade_spec::Pattern;
 
 use super::{Around, real};
-use stockade_scene::facts::Place;
+use stockade_base::place::Place;
 use stockade_scene::regions::Regions;
 
 /// Returns the directories outside of `writable` to which links may lead.

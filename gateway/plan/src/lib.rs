@@ -11,9 +11,9 @@ pub mod agent;
 pub mod caches;
 pub mod carried;
 pub mod credentials;
+pub mod file_backups;
 mod globs;
 pub mod hook;
-pub mod kept;
 pub mod leads;
 mod limits;
 mod programs;
@@ -43,16 +43,17 @@ use self::rules::Rules;
 use self::targets::Targets;
 use self::writable::{Writable, regions};
 use crate::temporary::{Ending, Temporary};
+use stockade_base::names::Names;
+use stockade_base::place::Place;
 use stockade_base::places::Places;
 use stockade_egress as net;
 use stockade_review::Journal;
-use stockade_scene::environment::{self, Environment};
-use stockade_scene::facts::{Names, Place};
 use stockade_scene::protections::{REQUIRED, is_available};
 use stockade_scene::regions::Regions;
 use stockade_scene::request::Command;
 use stockade_scene::scene::Scene;
-use stockade_scene::shell::{self, Shell, zsh};
+use stockade_shell::environment::{self, Environment};
+use stockade_shell::{self as shell, Shell, zsh};
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::types::CommandRequest;
 
@@ -81,7 +82,7 @@ pub fn ahead(
     session: Option<&str>,
 ) -> Option<Ahead> {
     writable(&scene.place).ok()?;
-    let sandbox = credentials::settings(&scene.snapshot.rules, facts, scene.credentials());
+    let sandbox = credentials::settings(scene, facts);
     let files = files(&Around::of(scene, &sandbox, places)).ok()?;
     let limits = limits::of(&sandbox, &scene.place.cwd);
     let temporary = Temporary::make(&places.state, session).ok()?;
@@ -90,17 +91,27 @@ pub fn ahead(
 
 impl Ahead {
     /// Says whether the file system has nothing more to say about a command that gets this.
-    pub fn is_all(&self, (command, wanted): (&Command, &Wanted), request: &CommandRequest) -> bool {
+    pub fn is_all(&self, job: Job<'_>, request: &CommandRequest) -> bool {
         // A program is searched for, and places for caches and for the directory that the shell tells are made.
-        command.words.is_none() && !request.report_cwd && *wanted == Wanted::None
+        job.command.words.is_none() && !request.report_cwd && *job.caches == Wanted::None
     }
+}
+
+/// A command to plan for.
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    pub command: &'a Command,
+    /// Whose caches it gets.
+    pub caches: &'a Wanted,
 }
 
 /// Makes the private temporary directory and the spec of a command; blocks on the file system.
 pub fn prepare(
-    (scene, ahead): (&Scene, Option<Ahead>),
-    (facts, yes): (&Facts, &Yes),
-    (command, wanted): (&Command, &Wanted),
+    scene: &Scene,
+    ahead: Option<Ahead>,
+    facts: &Facts,
+    yes: &Yes,
+    Job { command, caches: wanted }: Job<'_>,
     places: &Places,
     request: &CommandRequest,
 ) -> Result<Planned, Failure> {
@@ -116,21 +127,16 @@ pub fn prepare(
             if confines {
                 writable(&scene.place)?;
             }
-            let sandbox = credentials::settings(&scene.snapshot.rules, facts, scene.credentials());
+            let sandbox = credentials::settings(scene, facts);
             let limits = limits::of(&sandbox, &scene.place.cwd);
             (sandbox, None, limits, temporary)
         }
     };
-    let (fallback, has_caches) = fallback_of(facts.sandbox, wanted);
-    let (caches, variables) = match has_caches {
-        true => caches::give(wanted, scene, &mut temporary, (&places.state, session)),
-        false => Ok((Vec::new(), Vec::new())),
-    }
-    .map_err(unusable)?;
-    let watched = match confines {
-        true => Some(watch(scene, places, &mut temporary).map_err(unusable)?),
-        false => None,
-    };
+    let (fallback, wanted) = fallback_of(facts.sandbox, wanted);
+    let given = caches::give(wanted, scene, &mut temporary, &places.state, session);
+    let (caches, variables) = given.map_err(unusable)?;
+    let watched = confines.then(|| watch(scene, places, &mut temporary)).transpose();
+    let watched = watched.map_err(unusable)?;
     let own = temporary.path().to_path_buf();
     let confined = confines.then_some(own.as_path());
     let ending = match request.report_cwd && command.words.is_none() {
@@ -148,7 +154,9 @@ pub fn prepare(
         files.rules.extend(files_of(ending));
     }
     if confined.is_some() {
-        files.rules.extend(kept::folder(&places.state, scene, request).map(kept::rule));
+        files
+            .rules
+            .extend(file_backups::folder(&places.state, scene, request).map(file_backups::rule));
     }
     files.watched = watched;
     let spec = plan(Ground {
@@ -162,7 +170,8 @@ pub fn prepare(
         fallback,
         start_file: ending.map(Ending::start),
     })?;
-    Ok(Planned { spec, temporary, hosts: NetworkRules::new(&sandbox), withheld })
+    let rest = Rest { temporary, hosts: NetworkRules::new(&sandbox), withheld };
+    Ok(Planned { spec, rest })
 }
 
 fn unusable(places: &Places, error: &std::io::Error) -> Failure {
@@ -180,13 +189,13 @@ fn watch(scene: &Scene, places: &Places, temporary: &mut Temporary) -> std::io::
     Ok(watched)
 }
 
-/// Returns what holds where the sandbox cannot be had, and whether the command gets caches.
-fn fallback_of(sandbox: SandboxState, wanted: &Wanted) -> (Fallback, bool) {
+/// Returns what holds where the sandbox cannot be had, and which caches the command gets.
+fn fallback_of(sandbox: SandboxState, wanted: &Wanted) -> (Fallback, &Wanted) {
     match sandbox {
         // The settings accept less, and this machine has no more.
-        SandboxState::Unavailable => (Fallback::Static, false),
-        SandboxState::Enforced => (Fallback::Refuse, *wanted != Wanted::None),
-        SandboxState::Off => (Fallback::Refuse, false),
+        SandboxState::Unavailable => (Fallback::Static, &Wanted::None),
+        SandboxState::Enforced => (Fallback::Refuse, wanted),
+        SandboxState::Off => (Fallback::Refuse, &Wanted::None),
     }
 }
 
@@ -217,6 +226,12 @@ pub static NOBODY: Yes = Yes { opened: Vec::new(), edited: None };
 pub struct Planned {
     /// Spec of what the command may reach.
     pub spec: SandboxSpec,
+    pub rest: Rest,
+}
+
+/// A plan without its spec.
+#[derive(Debug)]
+pub struct Rest {
     /// Its private temporary directory.
     pub temporary: Temporary,
     /// Which hosts it may reach through the proxy.
@@ -253,7 +268,7 @@ struct Around<'a> {
     /// The environment.
     environment: &'a Environment,
     /// Where files of the home directory lie besides there.
-    elsewhere: &'a stockade_scene::elsewhere::Elsewhere,
+    elsewhere: &'a stockade_shell::elsewhere::Elsewhere,
     /// Directories of tools that variables of the caller name.
     tools: &'a [PathBuf],
     /// Consent of a person.
@@ -372,8 +387,6 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     };
     if ground.temporary.is_some() {
         variables.extend(TEMPORARY.map(|name| (name.into(), "/tmp".into())));
-    }
-    if ground.temporary.is_some() {
         environment::without_upkeep(&mut variables)?;
     }
     variables.extend(ground.variables.iter().map(|(name, it)| ((*name).into(), it.clone())));
@@ -404,7 +417,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     let mut sockets = Vec::new();
     for (path, origin) in &sandbox.allow_unix_sockets {
         // Shown where it lies in a directory of which a command sees its own.
-        sockets.extend(rules.permit(Path::new(path), Access::Read, (path, origin)));
+        sockets.extend(rules.permit(Path::new(path), Access::Read, path, origin));
     }
     if around.every_socket {
         sockets.push(PathBuf::from("/"));
@@ -412,12 +425,12 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     let mut targets = Targets::new(&writable, &needed(around));
     // Files that are created while a command runs are refused by their names.
     let mut patterns = Rules::default();
-    refusals::add(sandbox, &mut targets, (&mut rules, &mut patterns))?;
+    refusals::add(sandbox, &mut targets, &mut rules, &mut patterns)?;
     let copies = credentials::hide(&mut rules, around);
     for directory in &writable {
         protect(&mut rules, directory, &opened);
     }
-    protect_from_root((&mut rules, &mut patterns), &targets, &writable);
+    protect_from_root(&mut rules, &mut patterns, &targets, &writable);
     programs::keep(&mut rules, &writable, around);
     let Changeable { configurations, removable } =
         repository::keep(&mut rules, around.place, &writable);

@@ -6,7 +6,7 @@ use stockade_spec::Access;
 
 use super::Around;
 use super::rules::Rules;
-use stockade_scene::bounds;
+use stockade_settings::bounds;
 
 /// Keeps the directories of programs below the home directory that lie in one of `writable`.
 pub(super) fn keep(rules: &mut Rules, writable: &[PathBuf], around: &Around<'_>) {

@@ -70,7 +70,8 @@ fn origin(name: &ProtectedName) -> String {
 /// Adds the protected names that begin at the root of the file system and lie in one of `regions`, whether they are there or
 /// not. What a wildcard stands for may come to be later.
 pub(super) fn protect_from_root(
-    (rules, patterns): (&mut Rules, &mut Rules),
+    rules: &mut Rules,
+    patterns: &mut Rules,
     targets: &Targets,
     regions: &[PathBuf],
 ) {

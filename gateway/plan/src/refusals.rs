@@ -1,7 +1,7 @@
 //! Rules of the settings that refuse, and those that lift one for reading: what they are about, and what is refused by its
 //! name alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access as Permission, access};
@@ -29,13 +29,19 @@ const CROWDED: &str = "builtin: directory with too many files that patterns refu
 const CROWD: usize = 100;
 
 /// One entry of the settings.
-type Entry<'a> = (&'a str, &'a Origin, Access);
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    pattern: &'a str,
+    origin: &'a Origin,
+    access: Access,
+}
 
 /// Adds what the settings refuse, and what they show again, to the rules of paths and of patterns.
 pub(super) fn add(
     sandbox: &SandboxSettings,
     targets: &mut Targets,
-    (rules, patterns): (&mut Rules, &mut Rules),
+    rules: &mut Rules,
+    patterns: &mut Rules,
 ) -> Result<(), Failure> {
     let lists = [
         (&sandbox.deny_write, Access::ReadOnly),
@@ -45,7 +51,7 @@ pub(super) fn add(
     let entries: Vec<Entry<'_>> = lists
         .iter()
         .flat_map(|(list, access)| {
-            list.iter().map(|(path, origin)| (path.as_str(), origin, *access))
+            list.iter().map(|(pattern, origin)| Entry { pattern, origin, access: *access })
         })
         .collect();
     let (expanded, fixed, named) = expanded(&entries, targets)?;
@@ -67,14 +73,14 @@ pub(super) fn add(
         ));
     }
     for (entry, found) in entries.iter().zip(expanded) {
-        let (pattern, origin, access) = *entry;
+        let Entry { pattern, origin, access } = *entry;
         let place = place_of(pattern, origin);
         if let Some(note) = unseen(&found) {
             rules.tell(format!("{place}: {note}"));
         }
         for path in &found.paths {
             if access == Access::Read {
-                rules.permit(path, access, (pattern, origin));
+                rules.permit(path, access, pattern, origin);
                 continue;
             }
             match targets.of(path, access) {
@@ -102,7 +108,7 @@ type Expanded = (Vec<Found>, Vec<PathBuf>, Vec<(PathBuf, usize)>);
 fn expanded(entries: &[Entry<'_>], targets: &Targets) -> Result<Expanded, Failure> {
     let asked: Vec<(&str, Unlisted)> = entries
         .iter()
-        .map(|(pattern, _, access)| match access {
+        .map(|Entry { pattern, access, .. }| match access {
             Access::ReadOnly | Access::None | Access::Protected => (*pattern, Unlisted::Whole),
             Access::Read | Access::Write | Access::Kept => (*pattern, Unlisted::Nothing),
         })
@@ -139,13 +145,10 @@ fn join_crowds(found: &mut [Found], entries: &[Entry<'_>], others: usize) -> Vec
         if all.len() + others + named.len() <= most() || !super::is_available() {
             return named;
         }
-        let mut held: BTreeMap<&Path, usize> = BTreeMap::new();
         let of_patterns = found.iter().zip(entries).filter(|(_, entry)| is_by_name(entry));
         let files: BTreeSet<&PathBuf> = of_patterns.flat_map(|(it, _)| &it.paths).collect();
-        for above in files.iter().filter(|path| !path.is_dir()).filter_map(|path| path.parent()) {
-            *held.entry(above).or_default() += 1;
-        }
-        let most = held.into_iter().max_by_key(|(_, count)| *count);
+        let files = files.into_iter().map(PathBuf::as_path).filter(|path| !path.is_dir());
+        let most = globs::counts(files).into_iter().max_by_key(|(_, count)| *count);
         let Some((directory, count)) = most.filter(|(_, count)| *count >= CROWD) else {
             return named;
         };
@@ -158,8 +161,8 @@ fn join_crowds(found: &mut [Found], entries: &[Entry<'_>], others: usize) -> Vec
 }
 
 /// Says whether an entry is a pattern that refuses writing. What may not be read is hidden one by one.
-fn is_by_name((pattern, _, access): &Entry<'_>) -> bool {
-    Pattern::is(pattern) && *access == Access::ReadOnly
+fn is_by_name(entry: &Entry<'_>) -> bool {
+    Pattern::is(entry.pattern) && entry.access == Access::ReadOnly
 }
 
 /// Takes closed directories out of more paths than can be refused, and returns the ones that hold them, which are to be
@@ -200,11 +203,7 @@ fn most() -> usize {
 
 /// Says which directory holds most of `all`, and how a person makes them fewer.
 fn too_many(all: &BTreeSet<&Path>) -> Failure {
-    let mut held: BTreeMap<&Path, usize> = BTreeMap::new();
-    for above in all.iter().filter_map(|path| path.parent()) {
-        *held.entry(above).or_default() += 1;
-    }
-    let most = held.into_iter().max_by_key(|(_, count)| *count);
+    let most = globs::counts(all.iter().copied()).into_iter().max_by_key(|(_, count)| *count);
     let (directory, count) = most.unwrap_or((Path::new("/"), 0));
     let is_closed = |path: &&&Path| {
         path.parent() == Some(directory)

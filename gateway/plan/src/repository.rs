@@ -11,8 +11,9 @@ use super::Rules;
 use super::globs::LIMIT;
 use super::protected::protect;
 use super::targets::shown;
-use stockade_scene::facts::{Names, Place};
-use stockade_scene::settings::trust;
+use stockade_base::names::Names;
+use stockade_base::place::Place;
+use stockade_settings::trust;
 
 /// Entries of a git directory that run code or lead elsewhere.
 const GIT: &[&str] = &[

@@ -9,7 +9,7 @@ use stockade_policy::Origin;
 use stockade_spec::{Access, FileRule, Pattern, Wild};
 
 use super::place_of;
-use stockade_scene::facts::{Names, Way};
+use stockade_base::names::{Names, Way};
 
 /// Most links and paths that are told of as granting nothing.
 const MOST_TOLD: usize = 20;
@@ -69,7 +69,8 @@ impl Rules {
         &mut self,
         path: &Path,
         access: Access,
-        (pattern, origin): (&str, &Origin),
+        pattern: &str,
+        origin: &Origin,
     ) -> Option<PathBuf> {
         let way = self.names.way(path, Path::new("/"));
         let place = place_of(pattern, origin);

@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 use stockade_spec::Access;
 
-use stockade_scene::facts::Names;
+use stockade_base::names::Names;
 
 /// Where programs and their libraries lie, without which no command starts.
 const PROGRAMS: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix"];

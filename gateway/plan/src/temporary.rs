@@ -47,25 +47,25 @@ impl Temporary {
     pub fn make(state: &Path, session: Option<&str>) -> io::Result<Temporary> {
         let all = state.join("tmp");
         private_directory(&all)?;
-        if let Some(session) = session {
-            let path = Temporary::of_session(state, session);
-            give_rights_back(&path)?;
-            private_directory(&path)?;
-            fs::File::open(&path)?.set_modified(SystemTime::now())?;
-            return Ok(Temporary {
-                path,
-                lasting: true,
-                ending: None,
-                stores: None,
-                journal: None,
-            });
-        }
-        let mut random = [0; 16];
-        stockade_base::random::fill(&mut random)
-            .map_err(|_| io::Error::other("no random bytes"))?;
-        let path = all.join(format!("run-{}-{}", std::process::id(), hex(&random)));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Temporary { path, lasting: false, ending: None, stores: None, journal: None })
+        let lasting = session.is_some();
+        let path = match session {
+            Some(session) => {
+                let path = Temporary::of_session(state, session);
+                give_rights_back(&path)?;
+                private_directory(&path)?;
+                fs::File::open(&path)?.set_modified(SystemTime::now())?;
+                path
+            }
+            None => {
+                let mut random = [0; 16];
+                let filled = stockade_base::random::fill(&mut random);
+                filled.map_err(|_| io::Error::other("no random bytes"))?;
+                let path = all.join(format!("run-{}-{}", std::process::id(), hex(&random)));
+                DirBuilder::new().mode(0o700).create(&path)?;
+                path
+            }
+        };
+        Ok(Temporary { path, lasting, ending: None, stores: None, journal: None })
     }
 
     /// Returns the directory of a session, which need not be there.

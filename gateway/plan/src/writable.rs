@@ -8,7 +8,7 @@ use stockade_spec::Access;
 
 use super::rules::Rules;
 use super::{Around, place_of};
-use stockade_scene::bounds;
+use stockade_settings::bounds;
 use stockade_wire::errors::{Code, Failure};
 
 /// Begins the place of a rule that is about tools as well.
@@ -63,7 +63,7 @@ pub(super) fn regions(around: &Around<'_>) -> Result<Writable, Failure> {
                     "{place} makes nothing writable for commands: `{tree}` is protected"
                 ));
             }
-            Some(tree) => return Err(refused_rule((pattern, origin), &tree.path)),
+            Some(tree) => return Err(refused_rule(pattern, origin, &tree.path)),
         }
     }
     if let Some(file) = around.yes.edited.as_deref().and_then(|file| edited(&mut rules, file))
@@ -140,7 +140,7 @@ fn refused_directory(directory: &Path, tree: &Path) -> Failure {
     Failure::new(Code::DirectoryUnusable, message, help)
 }
 
-fn refused_rule((pattern, origin): (&str, &Origin), tree: &Path) -> Failure {
+fn refused_rule(pattern: &str, origin: &Origin, tree: &Path) -> Failure {
     let message = format!(
         "settings are rejected: {} would make a part of `{}` writable, which is protected, since your own programs run the files in it",
         place_of(pattern, origin),

@@ -187,14 +187,14 @@ fn text(remedy: &Remedy) -> String {
 
 /// Returns what would allow an act: never a rule that would allow more, because a name chosen by a command is a pattern.
 fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
-    match for_names(found, around) {
-        Remedy::Change { change: "add", value, .. } if !names(&value).all(is_verbatim) => {
-            Remedy::Nothing(
-                "a rule would take its name as a pattern, and allow others as well; rename it",
-            )
-        }
-        remedy => remedy,
+    let remedy = for_names(found, around);
+    if let Remedy::Change { change: "add", value, .. } = &remedy
+        && !names(value).all(is_verbatim)
+    {
+        let why = "a rule would take its name as a pattern, and allow others as well; rename it";
+        return Remedy::Nothing(why);
     }
+    remedy
 }
 
 /// Returns the names that a remedy adds.

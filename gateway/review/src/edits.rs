@@ -7,7 +7,8 @@ use stockade_programs::tables::{Table, view};
 
 use super::ledger::{Ledger, pending_until};
 use super::{Found, Writer, now, table};
-use stockade_scene::facts::{Names, Place};
+use stockade_base::names::Names;
+use stockade_base::place::Place;
 
 /// A call of a tool that may do what it asks for.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +44,7 @@ pub fn note_edit(state: &Path, place: &Place, edit: Edit<'_>) -> std::io::Result
     };
     Ledger::change(state, |ledger| {
         for name in &names {
-            let at = (writer.clone(), writer.at);
-            ledger.note(name, Found::at(name), at, pending_until());
+            ledger.note(name, Found::at(name), writer.clone(), pending_until());
         }
         Ok(())
     })

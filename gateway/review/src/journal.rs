@@ -83,7 +83,7 @@ impl Journal {
 
     /// Returns what it says when its run is over; none where nothing began.
     pub(crate) fn finished(&self) -> Option<Told> {
-        self.file.as_ref().and_then(|_| tell(&self.path, false))
+        self.file.as_ref().and_then(|_| told(&self.path))
     }
 }
 
@@ -91,7 +91,7 @@ impl Drop for Journal {
     /// One that nothing was written to says nothing, and needs no other end.
     fn drop(&mut self) {
         if self.file.is_some()
-            && let Some(told) = tell(&self.path, false)
+            && let Some(told) = told(&self.path)
             && told.entries.is_empty()
         {
             let _ = fs::remove_file(&self.path); // the next look at the journals removes it
@@ -112,15 +112,21 @@ pub fn all(state: &Path) -> io::Result<Vec<Told>> {
         journals.push((made.ok(), entry.path()));
     }
     journals.sort();
-    Ok(journals.into_iter().filter_map(|(_, path)| tell(&path, true)).collect())
+    Ok(journals.into_iter().filter_map(|(_, path)| told_now(&path)).collect())
 }
 
-/// Reads one; none if it is gone.
-fn tell(path: &Path, asks: bool) -> Option<Told> {
+/// Reads one, and says whether its run goes on; none if it is gone.
+fn told_now(path: &Path) -> Option<Told> {
     // First whether the run goes on: what is written afterwards is written by one that does.
     let file = File::open(path).ok()?;
-    let is_live = asks && file.try_lock().is_err();
-    if file.metadata().ok()?.len() > MOST_BYTES {
+    let is_live = file.try_lock().is_err();
+    Some(Told { is_live, ..told(path)? })
+}
+
+/// Reads one of a run that is over; none if it is gone.
+fn told(path: &Path) -> Option<Told> {
+    let is_live = false;
+    if fs::metadata(path).ok()?.len() > MOST_BYTES {
         let entries = vec![Entry::More(0)];
         return Some(Told { head: None, entries, path: path.to_path_buf(), is_live });
     }
@@ -149,5 +155,28 @@ impl Told {
             program: touched.program.clone(),
             at: touched.at,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockade_scratch::Folder;
+
+    #[test]
+    fn a_journal_is_live_as_long_as_its_run_holds_it() {
+        let folder = Folder::new();
+        let mut journal = Journal::named(folder.path(), Path::new("/project")).unwrap();
+        journal.begin("decision").unwrap();
+        let head = Head { decision: "decision".to_owned(), project: "/project".into() };
+        let told = || {
+            let [told] = <[Told; 1]>::try_from(all(folder.path()).unwrap()).unwrap();
+            (told.head, told.is_live)
+        };
+        assert_eq!(told(), (Some(head.clone()), true));
+        let finished = journal.finished().unwrap();
+        assert_eq!((finished.head, finished.is_live), (Some(head.clone()), false));
+        journal.file = None;
+        assert_eq!(told(), (Some(head), false));
     }
 }

@@ -169,19 +169,12 @@ impl Ledger {
     }
 
     fn touch(&mut self, touched: Touched, writer: Writer) {
-        let Touched { path, at, before, .. } = touched;
-        self.note(&path, Found::of(before), (writer, at), 0);
+        self.note(&touched.path, Found::of(touched.before), writer, 0);
     }
 
     /// Notes a change of `path`, which held `before` until then.
-    pub(super) fn note(
-        &mut self,
-        path: &Path,
-        before: Found,
-        (writer, at): (Writer, u64),
-        pending_until: u64,
-    ) {
-        let Found { held, content, .. } = before;
+    pub(super) fn note(&mut self, path: &Path, before: Found, writer: Writer, pending_until: u64) {
+        let (at, Found { held, content, .. }) = (writer.at, before);
         self.fresh.insert(path.as_os_str().to_owned());
         let Some(entry) = self.place(path).and_then(|place| self.files.get_mut(place)) else {
             return self.add(
@@ -333,5 +326,36 @@ impl Journal {
             Ok(())
         })?;
         fs::remove_file(self.path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockade_scratch::Folder;
+
+    #[test]
+    fn the_state_before_the_earliest_change_counts() {
+        let (folder, mut ledger) = (Folder::new(), Ledger::default());
+        let mut note = |text: &str, at: u64| {
+            let file = folder.write("Makefile", text);
+            let writer = Writer {
+                decision: at.to_string(),
+                act: None,
+                project: folder.path().to_path_buf(),
+                call: "open".to_owned(),
+                program: "sh".to_owned(),
+                at,
+            };
+            ledger.note(&file, Found::at(&file), writer, 0);
+            let entry = ledger.files.first().unwrap();
+            (entry.before.clone(), entry.since, entry.writers.len())
+        };
+        let (later, since, writers) = note("later", 20);
+        assert_eq!((since, writers), (20, 1));
+        let (before, since, writers) = note("earlier", 10);
+        assert_eq!((since, writers), (10, 2));
+        assert_ne!(before, later);
+        assert_eq!(note("latest", 30), (before, 10, 3));
     }
 }

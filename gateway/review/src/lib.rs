@@ -86,7 +86,8 @@ impl Held {
                 text == of_other && (digest == others || digest.is_none() || others.is_none())
             }
             (Held::Unknown | Held::Large { digest: None, .. }, _) => false,
-            _ => self == other,
+            (Held::Nothing | Held::Content { .. } | Held::Link { .. }, _)
+            | (Held::Large { digest: Some(_), .. }, _) => self == other,
         }
     }
 

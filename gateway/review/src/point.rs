@@ -14,7 +14,8 @@ use super::ledger::{Ledger, store};
 use super::{Found, Held};
 use stockade_base::directories::private_directory;
 use stockade_base::hex;
-use stockade_scene::facts::{Names, Place};
+use stockade_base::names::Names;
+use stockade_base::place::Place;
 
 /// Where yeses are kept, in the state directory: one file for each project and builder.
 const FOLDER: &str = "review/agreed";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use stockade_spec::Watched;
 
 use super::table::names;
-use stockade_scene::facts::Place;
+use stockade_base::place::Place;
 
 /// Returns what a run in `place` writes into `journal`: the names of the table, and where links of these names lead that are
 /// there already.

@@ -8,7 +8,7 @@ use stockade_policy::{Doubt, Doubts, Facts, Layer, SandboxState};
 
 use crate::regions::Regions;
 use crate::scene::Scene;
-use crate::shell;
+use stockade_shell as shell;
 
 /// Findings about the programs of a text.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +36,7 @@ pub fn look(scene: &Scene, names: &BTreeSet<Vec<u8>>) -> Found {
     let files = flags.map(|text| text.file.clone());
     let settings: BTreeSet<PathBuf> =
         files.filter(|file| file.is_absolute() && regions.hold(file)).collect();
-    let lookup = Lookup::new(&regions, (&scene.search, &scene.place.cwd));
+    let lookup = Lookup::new(&regions, &scene.search, &scene.place.cwd);
     let mut found = Found::default();
     let (mut outside, mut inside) = (BTreeMap::new(), BTreeMap::new());
     for word in names {
@@ -63,10 +63,11 @@ pub fn is_needed(scene: &Scene, facts: &Facts, may_leave: bool) -> bool {
 /// Returns the file to which a name leads what runs unconfined, if there is one; blocks on the file system.
 pub fn outside(
     regions: &Regions,
-    place: (&str, &Path),
+    search: &str,
+    cwd: &Path,
     name: &str,
 ) -> Result<Option<PathBuf>, Doubt> {
-    let lookup = Lookup::new(regions, place);
+    let lookup = Lookup::new(regions, search, cwd);
     match lookup.outside(name) {
         Some(doubt) => Err(doubt),
         None if name.contains('/') => Ok(Some(lookup.cwd.join(name))),
@@ -75,7 +76,7 @@ pub fn outside(
 }
 
 impl<'a> Lookup<'a> {
-    fn new(regions: &'a Regions, (search, cwd): (&str, &'a Path)) -> Lookup<'a> {
+    fn new(regions: &'a Regions, search: &str, cwd: &'a Path) -> Lookup<'a> {
         let entry = |entry: &str| (cwd.join(entry), regions.hold_entry(entry));
         Lookup { regions, entries: search.split(':').map(entry).collect(), cwd }
     }

@@ -8,9 +8,10 @@ use std::path::{Component, Path, PathBuf};
 use stockade_policy::SandboxSettings;
 use stockade_spec::Pattern;
 
-use crate::bounds;
-use crate::environment::DEFAULT_PATH;
-use crate::facts::{Names, Place};
+use stockade_base::names::Names;
+use stockade_base::place::Place;
+use stockade_settings::bounds;
+use stockade_shell::environment::DEFAULT_PATH;
 
 /// Links that one path may go through, as in the kernel (path_resolution(7)).
 const MAX_LINKS: usize = 40;

@@ -7,7 +7,7 @@ pub use stockade_base::directories::remade;
 pub use stockade_base::quoted::quoted;
 
 use crate::file_call;
-use crate::limits::Limits;
+use stockade_settings::limits::Limits;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::types::{CommandRequest, CommandText, Context, LONGEST_MS, Window};
 

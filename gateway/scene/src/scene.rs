@@ -9,16 +9,15 @@ use stockade_policy::{Facts, Mode, SandboxState, Settings};
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::types::{CommandRequest, Context};
 
-use crate::bounds;
-use crate::elsewhere::Elsewhere;
-use crate::environment::{self, Additions, Environment};
-use crate::facts::{self, Place, roots, variable};
 use crate::protections::is_available;
 use crate::regions::Regions;
 use crate::request;
-use crate::settings::{self, Snapshot, Sources};
-use crate::shell::{self, Shell};
-use crate::toolchains;
+use stockade_base::place::{Place, own_directories, variable};
+use stockade_settings::roots;
+use stockade_settings::{self as settings, Snapshot, Sources, bounds};
+use stockade_shell::elsewhere::Elsewhere;
+use stockade_shell::environment::{self, Additions, Environment};
+use stockade_shell::{self as shell, Shell, toolchains};
 
 /// Where and under what a call is judged, read fresh for it.
 #[derive(Debug, Clone)]
@@ -64,7 +63,7 @@ impl Scene {
         let mut place = Place::find(cwd, context)?;
         place.roots = roots::around(&places.state, &place);
         let regions = bounds::of(&place, places);
-        bounds::check(cwd, context, (&place, places), &regions)?;
+        bounds::check(cwd, context, &place, places, &regions)?;
         let snapshot = settings::read(&Sources {
             regions: &regions,
             managed: Path::new(places::MANAGED),
@@ -115,7 +114,7 @@ impl Scene {
         let root = rustix::process::geteuid().is_root();
         let (state, caller_runs) = (places.state.clone(), false);
         let search = environment.variables.get("PATH").cloned().unwrap_or_default();
-        let own = facts::own_directories(context, &place);
+        let own = own_directories(context, &place);
         let elsewhere = Elsewhere::find(&context.environment, &environment.variables, &place);
         Ok(Scene {
             place,
@@ -155,10 +154,6 @@ impl Scene {
     }
 
     /// Returns what tells where credentials lie.
-    pub fn credentials(&self) -> (&Elsewhere, &Place) {
-        (&self.elsewhere, &self.place)
-    }
-
     /// Returns what the parser may assume about the shell that runs the text. What a caller gives the shell that
     /// it starts itself is not known.
     pub fn start_state(&self, runner: Runner) -> StartState {

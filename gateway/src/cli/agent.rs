@@ -136,10 +136,10 @@ struct Session {
 }
 
 /// The directory of an agent. It goes with the agent.
-struct Place(PathBuf);
+struct AgentFolder(PathBuf);
 
-impl Place {
-    fn make(state: &Path) -> Result<Place, Failure> {
+impl AgentFolder {
+    fn make(state: &Path) -> Result<AgentFolder, Failure> {
         let run = state.join("run");
         let path = run.join(format!("agent-{}", std::process::id()));
         let unusable = |error: std::io::Error| {
@@ -157,11 +157,11 @@ impl Place {
             Ok(()) | Err(_) => {}
         }
         DirBuilder::new().mode(0o700).create(&path).map_err(unusable)?;
-        Ok(Place(path))
+        Ok(AgentFolder(path))
     }
 }
 
-impl Drop for Place {
+impl Drop for AgentFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0); // the next agent with this number removes it
     }
@@ -180,7 +180,7 @@ impl Session {
 
     /// Runs keeper and agent to their end, with the gateway at `gateway`.
     async fn run(&self, gateway: &Path) -> Result<ExitCode, Failure> {
-        let place = Place::make(&self.places.state)?;
+        let place = AgentFolder::make(&self.places.state)?;
         let mut keeper = self.keeper(&place.0)?;
         let rights = match self.told(&mut keeper).await? {
             Told::Rights(rights) => *rights,

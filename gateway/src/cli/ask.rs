@@ -41,7 +41,7 @@ impl Terminal {
         let read = |line: &str| words::answer(line, question);
         let hint = |line: &str| words::not_an_answer(line, question);
         let text = words::question(question);
-        match self.read((&text, &words::prompt(question)), Some(withdrawn), (read, hint)) {
+        match self.read(&text, &words::prompt(question), Some(withdrawn), read, hint) {
             Some(Some(Typed::Answer(answer))) => answer,
             Some(Some(Typed::Mode(mode))) => {
                 *self.chosen() = Some(mode);
@@ -71,16 +71,18 @@ impl Terminal {
         let hint = |line: &str| {
             format!("  invalid answer {}; type yes or no\n", words::quoted(line.trim()))
         };
-        self.read((text, prompt), None, (read, hint)) == Some(Some(true))
+        self.read(text, prompt, None, read, hint) == Some(Some(true))
     }
 
     /// Shows `text` and asks until `read` understands an answer, but not for ever. None when the person went
     /// away, or nobody waits for the answer any more.
     fn read<T>(
         &self,
-        (text, prompt): (&str, &str),
+        text: &str,
+        prompt: &str,
         withdrawn: Option<&Withdrawn>,
-        read: (impl Fn(&str) -> Option<T>, impl Fn(&str) -> String),
+        read: impl Fn(&str) -> Option<T>,
+        hint: impl Fn(&str) -> String,
     ) -> Option<Option<T>> {
         let mut screen = self.0.as_ref();
         let plain = words::plain(|name| std::env::var_os(name));
@@ -88,7 +90,7 @@ impl Terminal {
         screen.write_all(text.as_bytes()).ok()?;
         // Keys that were typed or pasted before the question was shown do not answer it.
         tcflush(screen, QueueSelector::IFlush).ok()?;
-        let answer = self.answer(prompt, withdrawn, read);
+        let answer = self.answer(prompt, withdrawn, read, hint);
         screen.write_all(words::PLAIN_END.as_bytes()).ok()?;
         answer
     }
@@ -97,7 +99,8 @@ impl Terminal {
         &self,
         prompt: &str,
         withdrawn: Option<&Withdrawn>,
-        (read, hint): (impl Fn(&str) -> Option<T>, impl Fn(&str) -> String),
+        read: impl Fn(&str) -> Option<T>,
+        hint: impl Fn(&str) -> String,
     ) -> Option<Option<T>> {
         let mut screen = self.0.as_ref();
         let mut typed = Vec::new();

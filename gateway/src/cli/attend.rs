@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::Value;
-use stockade_sandbox::HeldSignals;
+use stockade_kernel::HeldSignals;
 
 use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
 use super::interrupts::{Interrupts, Meant, SIGWINCH, heard};
@@ -151,7 +151,7 @@ impl Attendance {
         if self.left {
             return None;
         }
-        if let Err(failure) = self.printing.pause(false) {
+        if let Err(failure) = self.printing.resume() {
             return Some(std::io::Error::other(failure.message));
         }
         loop {
@@ -236,7 +236,7 @@ impl Attendance {
         // Without a command yet the question goes away, and with it the request.
         if let Some(answering) = self.people.answering.take() {
             self.running.answer(&answering.withdraw(), Answer::Withdrawn)?;
-            self.printing.pause(false)?;
+            self.printing.resume()?;
         }
         self.running.control(control)?;
         self.ask()
@@ -263,7 +263,7 @@ impl Attendance {
             return self.running.answer(&id, Answer::Withdrawn);
         };
         // Output of the command must not look like the question meanwhile, or hide it; and the keys are the person's.
-        self.printing.pause(true)?;
+        self.printing.pause()?;
         let quiet = self.printing.quiet();
         let ask = move || {
             quiet.wait();
@@ -276,7 +276,7 @@ impl Attendance {
                 Ok(())
             }
             Err(_) => {
-                self.printing.pause(false)?;
+                self.printing.resume()?;
                 self.running.answer(&id, Answer::Withdrawn)
             }
         }
@@ -292,7 +292,7 @@ impl Attendance {
         };
         let id = id.clone();
         self.people.answering = None;
-        self.printing.pause(false)?;
+        self.printing.resume()?;
         self.running.answer(&id, answer)?;
         self.ask()
     }

@@ -11,7 +11,7 @@ use super::args::{
 };
 use super::{context, failure};
 use crate::audit::query::filter::{Filter, when};
-use crate::audit::query::{self, Answer, Order, Record, Which};
+use crate::audit::query::{self, Order, QueryResult, Record, Which};
 use crate::audit::verify::{self, Repairs, Strictness, Trust};
 use crate::audit::{Error, note, repair};
 use crate::places::Places;
@@ -200,7 +200,7 @@ fn why(common: &Common, options: &Why) -> Result<ExitCode, Failure> {
 }
 
 /// Prints what was found: with `--json` the lines as they are stored, else a table.
-fn show(common: &Common, answer: &Answer) -> Result<ExitCode, Failure> {
+fn show(common: &Common, answer: &QueryResult) -> Result<ExitCode, Failure> {
     if let Some(broken) = &answer.broken {
         failure::tell(&broken_chain(broken));
     }

@@ -6,7 +6,8 @@ use std::io::BufRead as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{args, context, failure, refused};
+use super::refused::Refused;
+use super::{args, context, failure};
 use crate::prefork::Prefork;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Case, CheckRequest, Context, DecisionView};
@@ -30,17 +31,12 @@ pub(crate) async fn check(options: args::Check, prefork: Prefork) -> Result<Exit
 async fn decide(options: args::Check, prefork: Prefork) -> Result<ExitCode, Failure> {
     let mut call = match context::call(&options.common, "check") {
         Err(failure) if options.record => {
-            let asked = match (&options.tool, &options.input) {
-                (Some(tool), _) => (tool.as_str(), json!({})),
-                (None, _) => ("Bash", json!({ "command": options.command.join(" ") })),
+            let (tool, input) = match &options.tool {
+                Some(tool) => (tool.as_str(), json!({})),
+                None => ("Bash", json!({ "command": options.command.join(" ") })),
             };
-            return Err(refused::record(
-                (&options.common, prefork),
-                ("check", None),
-                asked,
-                failure,
-            )
-            .await);
+            let refused = Refused { door: "check", agent: None, tool, input };
+            return Err(refused.record(&options.common, prefork, failure).await);
         }
         call => call?,
     };

@@ -2,6 +2,7 @@
 
 mod agent;
 mod between;
+mod proxy;
 pub(super) mod system;
 
 use crate::cli::exit::ExitCode;
@@ -29,7 +30,7 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let mut host = Host::probe();
     if host.enforced.holds(Protection::Network) && !host.lacks_namespaces {
-        host.probes.push(stockade_egress::trial::probe());
+        host.probes.push(proxy::probe());
     }
     let took = begun.elapsed();
     let level = between::level(&host.enforced, policy::turns_the_sandbox_off(&options.common));

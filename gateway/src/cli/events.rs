@@ -7,7 +7,7 @@ use stockade_wire::subscriptions::{SubscribeRequest, Told};
 use super::args::events::Events;
 use super::{context, failure};
 use crate::audit::query::filter::when;
-use crate::audit::query::{self, Answer, Record};
+use crate::audit::query::{self, QueryResult, Record};
 use crate::cli::exit::ExitCode;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -75,7 +75,8 @@ fn row(line: String, is_first: bool) -> Result<String, Failure> {
         Failure::new(Code::Internal, format!("the gateway told no record: {reason}"), "")
     })?;
     let (endings, unsigned) = (BTreeMap::new(), BTreeSet::new());
-    let table = query::table(&Answer { records: vec![record], endings, unsigned, broken: None });
+    let table =
+        query::table(&QueryResult { records: vec![record], endings, unsigned, broken: None });
     let table = table.trim_end();
     Ok(match table.split_once('\n') {
         Some((_, row)) if !is_first => row.to_owned(),

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Poll, Waker};
 
 use clap::error::ErrorKind;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{args, context, failure, refused, setup};
+use super::refused::Refused;
+use super::{args, context, failure, setup};
 use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};
 use crate::route::{Options, Route};
-use crate::serve::hook::answer::{Answer, blocked};
+use crate::serve::hook::answer::{HookOutput, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
 use crate::serve::hook::{Agent, alone, keep_words, print, supervise};
@@ -42,14 +43,12 @@ pub(super) fn guarded(arguments: &[OsString]) -> ExitCode {
 fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
     let arguments = args::Arguments::read(arguments)?;
     let refused = |message: String| clap::Error::raw(ErrorKind::ArgumentConflict, message);
-    match arguments.command {
-        args::Command::Hook(mut options) => {
-            let joined = arguments.before.join(options.common);
-            options.common = joined.map_err(|option| refused(format!("duplicate `{option}`")))?;
-            Ok(options)
-        }
-        _ => Err(refused("invalid subcommand for a hook".to_owned())),
-    }
+    let args::Command::Hook(mut options) = arguments.command else {
+        return Err(refused("invalid subcommand for a hook".to_owned()));
+    };
+    let joined = arguments.before.join(options.common);
+    options.common = joined.map_err(|option| refused(format!("duplicate `{option}`")))?;
+    Ok(options)
 }
 
 /// Prints the reason of a refusal in the place of the command, and returns the status of one.
@@ -78,7 +77,7 @@ pub(super) fn run(options: &args::agents::Hook) -> ExitCode {
 }
 
 /// Has the gateway that runs judge the frame; none without one.
-fn reached(options: &args::agents::Hook) -> Option<Answer> {
+fn reached(options: &args::agents::Hook) -> Option<HookOutput> {
     match context::running(&options.common) {
         Ok(client) => Some(carried(options, client?)),
         Err(failure) => Some(blocked(options.agent, &failure.message)),
@@ -86,10 +85,9 @@ fn reached(options: &args::agents::Hook) -> Option<Answer> {
 }
 
 /// Has the gateway behind `client` judge the frame on standard input.
-fn carried(options: &args::agents::Hook, mut client: Route) -> Answer {
+fn carried(options: &args::agents::Hook, mut client: Route) -> HookOutput {
     let prepared = prepared(options).map_err(|failure| {
-        let (from, asked) = asked(options.agent);
-        let request = refused::request(from, asked, &options.common, Path::new("/"));
+        let request = refused(options.agent).request(&options.common, Path::new("/"));
         at_once(client.refuse(request, failure.clone())).unwrap_or(failure)
     });
     let answer = prepared.and_then(|prepared| {
@@ -131,12 +129,12 @@ fn lost(reason: &str) -> Failure {
     Failure::new(Code::Internal, format!("cannot write the answer: {reason}"), "")
 }
 
-async fn judged(options: &args::agents::Hook, prefork: Prefork) -> Result<Answer, Failure> {
+async fn judged(options: &args::agents::Hook, prefork: Prefork) -> Result<HookOutput, Failure> {
     let prepared = match prepared(options) {
         Ok(prepared) => prepared,
         Err(failure) => {
-            let (from, asked) = asked(options.agent);
-            return Err(refused::record((&options.common, prefork), from, asked, failure).await);
+            let refused = refused(options.agent);
+            return Err(refused.record(&options.common, prefork, failure).await);
         }
     };
     let mut client = Route::connect(Options { prefork, ..prepared.call.options.clone() }).await?;
@@ -151,15 +149,16 @@ struct Prepared {
 }
 
 impl Prepared {
-    async fn answer(&self, agent: Agent, client: &mut Route) -> Answer {
-        let frame = (self.frame.as_slice(), self.call.cwd.as_str());
-        handle(agent, frame, &self.call.context, &self.running, client).await
+    async fn answer(&self, agent: Agent, client: &mut Route) -> HookOutput {
+        let Prepared { frame, call, running } = self;
+        handle(agent, frame, &call.cwd, &call.context, running, client).await
     }
 }
 
 /// Returns what is recorded of a frame that was not read: through which door it came, and its tool and input.
-fn asked(agent: Agent) -> ((&'static str, Option<&'static str>), (&'static str, Value)) {
-    (("hook", Some(agent.name())), ("hook", json!({ "agent": agent.name() })))
+fn refused(agent: Agent) -> Refused<'static> {
+    let (agent, input) = (Some(agent.name()), json!({ "agent": agent.name() }));
+    Refused { door: "hook", agent, tool: "hook", input }
 }
 
 /// Reads the frame, and what belongs to it.

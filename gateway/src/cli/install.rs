@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use stockade_policy::{Layer, SettingsText, Severity};
-use stockade_system::install::{self, Manager, Plan};
+use stockade_system::install::{self, Manager, Plan, apparmor};
 use stockade_system::is_roots_alone;
 
 use super::exit::ExitCode;
@@ -25,10 +25,14 @@ pub(super) fn install(options: &args::install::Install) -> Result<ExitCode, Fail
         None => Manager::of_this_machine(),
     };
     if !rustix::process::geteuid().is_root() && !options.dry_run {
-        return Err(refused(
-            "only root can install for all users",
-            "`sudo stockade install --system`",
-        ));
+        let help = match options.apparmor {
+            true => "`sudo stockade install --apparmor`",
+            false => "`sudo stockade install --system`",
+        };
+        return Err(refused("only root can install for all users", help));
+    }
+    if options.apparmor {
+        return profile(options, &root);
     }
     let starts = is_here && !options.dry_run;
     let failed = |reason: String| {
@@ -68,6 +72,19 @@ pub(super) fn install(options: &args::install::Install) -> Result<ExitCode, Fail
         );
     }
     Ok(status)
+}
+
+/// Writes and loads the AppArmor profile alone, or takes it away.
+fn profile(options: &args::install::Install, root: &Path) -> Result<ExitCode, Failure> {
+    let told = match options.undo {
+        true => apparmor::undo(root, options.dry_run),
+        false => apparmor::install(root, &executable(options.root.is_none())?, options.dry_run),
+    };
+    let told = told.map_err(|reason| match reason.split_once("; ") {
+        Some((reason, help)) => refused(reason, help),
+        None => refused(reason, "docs/guide/containers.md has the profile, for a file of your own"),
+    });
+    tell(&told?, options.dry_run)
 }
 
 fn tell(lines: &[String], is_tried: bool) -> Result<ExitCode, Failure> {

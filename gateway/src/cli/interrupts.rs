@@ -27,7 +27,7 @@ pub(super) fn heard(keys: Option<&Keys>, background: Option<&BackgroundKey>) -> 
     if background.is_some() {
         heard.extend([SIGQUIT, SIGCONT]);
     }
-    let others = keys.map(|_| stockade_sandbox::ending_signals()).unwrap_or_default();
+    let others = keys.map(|_| stockade_kernel::ending_signals()).unwrap_or_default();
     let others: Vec<i32> = others.into_iter().filter(|it| !heard.contains(it)).collect();
     heard.extend(others);
     heard

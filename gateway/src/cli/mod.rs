@@ -39,7 +39,7 @@ use std::future::Future;
 use std::io::IsTerminal as _;
 
 use clap::error::ErrorKind;
-use stockade_sandbox::end_now;
+use stockade_kernel::end_now;
 
 use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};

@@ -22,7 +22,6 @@ use super::args::Common;
 use super::args::policy::{Policy, PolicyCommand};
 use super::{context, failure, wait};
 use crate::bounds;
-use crate::facts::{Place, roots};
 use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
 use crate::parse::Scanner;
 use crate::places::Places;
@@ -31,6 +30,8 @@ use crate::protocol::errors::Failure;
 use crate::protocol::types::Context;
 use crate::protocol::words;
 use crate::settings::{self, Sources};
+use stockade_base::place::Place;
+use stockade_settings::roots;
 
 /// Exit status when something was found.
 const FOUND: u8 = 1;
@@ -97,7 +98,7 @@ impl Court {
         let mut place = Place::find(&call.cwd, &call.context)?;
         place.roots = roots::around(&places.state, &place);
         let regions = bounds::of(&place, &places);
-        bounds::check(&call.cwd, &call.context, (&place, &places), &regions)?;
+        bounds::check(&call.cwd, &call.context, &place, &places, &regions)?;
         let scanner = Scanner::new(call.options.executable()?, Prefork::default().scan_worker());
         Ok(Court { call, places, place, regions, scanner })
     }

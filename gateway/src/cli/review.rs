@@ -10,10 +10,9 @@ use serde_json::json;
 use super::args::review::Review;
 use super::ask::Terminal;
 use super::{context, failure};
-use crate::audit::record::{Body, Grant};
+use crate::audit::record::{Body, GrantRecord};
 use crate::audit::{GatewayMode, Log};
 use crate::cli::exit::ExitCode;
-use crate::facts::Place;
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -21,6 +20,7 @@ use crate::response::unrecorded;
 use crate::review::ledger::Ledger;
 use crate::serve::shell::inside::own_confinement;
 use shown::Shown;
+use stockade_base::place::Place;
 
 /// Something waits for a look.
 const FOUND: u8 = 1;
@@ -103,7 +103,7 @@ fn waiting(places: &Places, place: &Place, options: &Review) -> Result<Waiting, 
         (options.all || is_here || !wanted.is_empty()) && is_wanted(entry.path())
     });
     let mut files: Vec<Shown> = concerned
-        .filter_map(|entry| Shown::of(entry, &ledger, (&places.state, place), &journals))
+        .filter_map(|entry| Shown::of(entry, &ledger, &places.state, place, &journals))
         .collect();
     files.sort_by(|one, other| one.path.cmp(&other.path));
     let whole = wanted.is_empty();
@@ -146,10 +146,10 @@ async fn mark(places: &Places, waiting: Waiting) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn grant(file: &Shown) -> Grant {
+fn grant(file: &Shown) -> GrantRecord {
     let digest = file.now.held.digest().unwrap_or("none");
     let rule = format!("reviewed {}, sha256 {digest}", file.path.display());
-    Grant {
+    GrantRecord {
         rule: rule.into(),
         layer: "user",
         action: "made",

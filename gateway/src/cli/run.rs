@@ -12,7 +12,8 @@ use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
 use super::attend::attend;
 use super::check::with_hooks;
 use super::interrupts::{ENDING, Interrupts, Meant, SIGXFSZ, heard, waited};
-use super::{args, context, failure, refused, shell, streams};
+use super::refused::Refused;
+use super::{args, context, failure, shell, streams};
 use stockade_client::{Client, start};
 use stockade_wire::conversation::{Conversation, PendingQuestion};
 
@@ -51,12 +52,8 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     let mut call = match context::call(&options.common, "run") {
         Ok(call) => call,
         Err(failure) => {
-            return Err(unread(
-                (&options.common, prefork),
-                "run",
-                &options.command.join(" "),
-                failure,
-            ));
+            let command = options.command.join(" ");
+            return Err(unread(&options.common, prefork, "run", &command, failure));
         }
     };
     call.context.hook_session = hook_session;
@@ -64,10 +61,7 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
     if inside::own_confinement() && !options.common.json {
-        return Err(in_own_sandbox(
-            &command,
-            (options.pty == args::Pty::Always, options.background),
-        )?);
+        return Err(in_own_sandbox(&command, options.pty, options.background)?);
     }
     let pty = match options.pty {
         args::Pty::Always => true,
@@ -128,9 +122,10 @@ fn find_room_for_task(options: &Options) -> Result<(), Failure> {
 /// Runs `command` in the sandbox of this process, where it has neither a terminal nor tasks of its own.
 fn in_own_sandbox(
     command: &CommandText,
-    (pty, background): (bool, bool),
+    pty: args::Pty,
+    background: bool,
 ) -> Result<Failure, Failure> {
-    if pty {
+    if pty == args::Pty::Always {
         return Err(Failure::new(
             Code::InvalidRequest,
             "a sandboxed command cannot have a terminal of its own",
@@ -157,14 +152,14 @@ fn shown_of(json: bool, quiet: bool) -> streams::Show {
 
 /// Records that `command` was refused before it could be asked for, and returns what is told of it.
 pub(super) fn unread(
-    (common, prefork): (&args::Common, Prefork),
+    common: &args::Common,
+    prefork: Prefork,
     door: &str,
     command: &str,
     failure: Failure,
 ) -> Failure {
-    let asked = ("Bash", json!({ "command": command }));
-    super::wait(Box::pin(refused::record((common, prefork), (door, None), asked, failure)))
-        .unwrap_or_else(|broken| broken)
+    let refused = Refused { door, agent: None, tool: "Bash", input: json!({ "command": command }) };
+    super::wait(Box::pin(refused.record(common, prefork, failure))).unwrap_or_else(|broken| broken)
 }
 
 /// People who answer questions.
@@ -195,18 +190,15 @@ pub(super) fn perform(
         // A person who chose another permission mode has the command judged once more. Input that was read is gone, and
         // nothing is read twice.
         let mode = terminal.as_ref().and_then(Terminal::take_mode);
-        match (mode, &ended.0) {
-            (Some(mode), RunOutcome::NeedsPerson(_)) if !request.stdin => {
-                request.context.mode = Some(mode);
-                options = again;
-            }
-            (Some(_), RunOutcome::NeedsPerson(_)) => {
-                let told = "the permission mode cannot change here: the command has input";
-                failure::tell(&format!("stockade: {told}\n  try: --permission-mode MODE"));
-                return Ok(ended);
-            }
-            (_, _) => return Ok(ended),
+        let waits = matches!(ended.0, RunOutcome::NeedsPerson(_));
+        let Some(mode) = mode.filter(|_| waits) else { return Ok(ended) };
+        if request.stdin {
+            let told = "the permission mode cannot change here: the command has input";
+            failure::tell(&format!("stockade: {told}\n  try: --permission-mode MODE"));
+            return Ok(ended);
         }
+        request.context.mode = Some(mode);
+        options = again;
     }
 }
 
@@ -221,7 +213,7 @@ fn once(
         None => embedded(options, request, terminal, show),
     };
     // Messages that are still printed may wait for a reader; nothing of the command waits behind them.
-    stockade_sandbox::let_end(&ENDING).map_err(|error| {
+    stockade_kernel::let_end(&ENDING).map_err(|error| {
         Failure::new(Code::Internal, format!("cannot pass signals on: {error}"), "")
     })?;
     ended
@@ -243,7 +235,7 @@ fn embedded(
         let background = terminal.as_ref().and_then(|_| streams::BackgroundKey::of(&request));
         let signals = Signals::listen(keys.as_ref(), background)?;
         let mut client = Route::embedded(Options { runs: true, ..options }).await?;
-        let told = converse((&mut client, request), signals, terminal, (show, keys)).await;
+        let told = converse(&mut client, request, signals, terminal, show, keys).await;
         client.close().await;
         told
     }))?
@@ -252,16 +244,18 @@ fn embedded(
 /// Runs the command, and meanwhile passes on output, input, signals and questions. Also returns why output
 /// could not be passed on, if that was so.
 async fn converse(
-    (client, request): (&mut Route, CommandRequest),
+    client: &mut Route,
+    request: CommandRequest,
     mut signals: Signals,
     terminal: Option<Terminal>,
-    (show, keys): (streams::Show, Option<streams::Keys>),
+    show: streams::Show,
+    keys: Option<streams::Keys>,
 ) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
     let (events, shown) = mpsc::channel(64);
     let (input_in, input) = mpsc::channel(4);
     let (control_in, control) = mpsc::channel(16);
     let (asking, mut asked) = mpsc::channel::<PendingQuestion>(1);
-    let mut printer = streams::Printer::new(shown, control_in.clone(), (show, keys.clone()));
+    let mut printer = streams::Printer::new(shown, control_in.clone(), show, keys.clone());
     match keys {
         Some(keys) => keys.read(move |piece| input_in.blocking_send(piece).is_ok())?,
         None if request.stdin => streams::read_stdin(input_in)?,
@@ -280,15 +274,15 @@ async fn converse(
             () = printer.wait() => {}
             Some(pending) = asked.recv(), if answering.is_none() => {
                 // Output of the command must not look like the question meanwhile, or hide it.
-                printer.pause(true);
+                printer.pause();
                 let start = |terminal| Answering::start(terminal, pending, printer.quiet());
                 answering = terminal.clone().and_then(start);
                 if answering.is_none() {
-                    printer.pause(false);
+                    printer.resume();
                 }
             }
             answer = answered(&mut answering) => {
-                printer.pause(false);
+                printer.resume();
                 if let Some(Answering { pending, .. }) = answering.take() {
                     let _ = pending.answer.send(answer); // a question withdrawn meanwhile needs no answer
                 }
@@ -298,15 +292,15 @@ async fn converse(
                 printer.leave();
             }
             sent = signals.next() => {
-                let control = (&control_in, has_terminal);
-                left |= signalled(sent, control, &mut answering, &mut printer).await;
+                let control = &control_in;
+                left |= signalled(sent, control, has_terminal, &mut answering, &mut printer).await;
             }
         }
     };
     if let Some(answering) = answering.take() {
         answering.withdraw().await;
     }
-    printer.pause(false);
+    printer.resume();
     let lost = passed_on(&mut printer, &mut signals, left).await;
     Ok((outcome, lost))
 }
@@ -314,7 +308,8 @@ async fn converse(
 /// Does what a signal means while the command runs. Says whether nobody waits any longer for what is still told.
 async fn signalled(
     sent: Sent,
-    (control_in, has_terminal): (&mpsc::Sender<Control>, bool),
+    control_in: &mpsc::Sender<Control>,
+    has_terminal: bool,
     answering: &mut Option<Answering>,
     printer: &mut streams::Printer,
 ) -> bool {
@@ -335,7 +330,7 @@ async fn signalled(
     if let Some(answering) = answering.take() {
         answering.withdraw().await;
     }
-    printer.pause(false);
+    printer.resume();
     match meant {
         Meant::Control(control) => {
             let _ = control_in.try_send(control); // sixteen that nobody takes are enough

@@ -13,11 +13,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{args, context, failure};
 use crate::audit::GatewayMode;
-use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::route::Options;
 use crate::serve::socket::{self, Idle, Listener};
 use crate::{Gateway, Prefork, plan};
+use stockade_base::place::Place;
 
 /// How long a session stays open without use when nothing is said.
 const USUAL_SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
@@ -93,7 +93,7 @@ pub(crate) fn detach(options: &args::Serve) -> Result<ExitCode, Failure> {
     };
     let call = context::call(&options.common, "serve")?;
     let executable = call.options.executable()?;
-    stockade_sandbox::close_inherited().map_err(broken)?;
+    stockade_kernel::close_inherited().map_err(broken)?;
     // Not possible for the leader of a group, which a shell makes of it: then it has a group of its own already.
     let _ = rustix::process::setsid();
     let (mut said, says) = std::io::pipe().map_err(broken)?;

@@ -4,11 +4,11 @@ use crate::cli::exit::ExitCode;
 use std::path::PathBuf;
 
 use super::{args, context, failure};
-use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::serve::hook::Agent;
 use crate::setup::{Change, Scope, Surroundings, install, left, row, uninstall, unit};
+use stockade_base::place::Place;
 
 /// Does what `options` name, file by file; what fails does not hold up the others.
 pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> {

@@ -170,7 +170,7 @@ impl Wanted {
             Ok(call) => call,
             Err(failure) => {
                 let command = context::shown(&self.command);
-                return Err(run::unread((&common, prefork), "shell", &command, failure));
+                return Err(run::unread(&common, prefork, "shell", &command, failure));
             }
         };
         let Wanted { command, session, question, stdin, marker } = self;

@@ -5,11 +5,11 @@ use std::io::{ErrorKind, IsTerminal as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use stockade_parser::{Limits, StartState};
-use stockade_scene::definitions::{self, Definitions, LARGEST, Printed};
+use stockade_shell::definitions::{self, Definitions, LARGEST, Printed};
 
 use super::args::snapshot::Snapshot;
 use super::{context, failure};
-use crate::audit::record::{Body, Grant};
+use crate::audit::record::{Body, GrantRecord};
 use crate::audit::{GatewayMode, Log};
 use crate::cli::exit::ExitCode;
 use crate::parse::Scanner;
@@ -100,7 +100,7 @@ async fn change(places: &Places, found: Option<&Found>) -> Result<serde_json::Va
     let action = if found.is_some() { "made" } else { "revoked" };
     let rule = format!("aliases and functions, sha256 {digest}");
     let who = Some(crate::audit::record::who());
-    let grant = Grant { rule: rule.into(), layer: "user", action, who, expires: None };
+    let grant = GrantRecord { rule: rule.into(), layer: "user", action, who, expires: None };
     log.record(Body::Grant(grant)).await.map_err(|error| unrecorded(&error))?;
     let path = definitions::file(&places.state);
     let changed = match found {

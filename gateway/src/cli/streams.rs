@@ -2,10 +2,10 @@
 //! clock or the signals. So what may wait is done by a thread; what cannot wait is done at once (`streams/at_once.rs`).
 
 mod at_once;
-mod attended;
 mod background_key;
 mod embedded;
 mod keyboard;
+mod poll_streams;
 mod status;
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -19,10 +19,10 @@ use rustix::termios::isatty;
 use tokio::sync::mpsc;
 
 use super::failure;
-pub(super) use attended::{Bell, Printing, Source};
 pub(super) use background_key::BackgroundKey;
 pub(super) use embedded::Printer;
 pub(super) use keyboard::{Keyboard, Keys, has_keys, window};
+pub(super) use poll_streams::{Bell, Printing, Source};
 use status::{Pen, Status};
 
 use crate::protocol::errors::{Code, Failure};

@@ -9,12 +9,12 @@ use std::io::Write as _;
 use std::panic::UnwindSafe;
 use std::time::{Duration, Instant};
 
-use stockade_sandbox::{Branch, LastWords};
+use stockade_kernel::{Branch, LastWords};
 
 pub(crate) mod answer;
 pub(crate) mod frame;
 pub(crate) mod handle;
-mod said;
+mod hook_messages;
 mod table;
 mod tools;
 
@@ -23,7 +23,7 @@ mod strange;
 #[cfg(test)]
 mod tests;
 
-use answer::{Answer, blocked};
+use answer::{HookOutput, blocked};
 pub(crate) use table::{TEXT as TABLE, marks};
 
 /// Most bytes of a handler's answer.
@@ -131,7 +131,7 @@ pub(crate) fn supervise(
 /// Answers in this process with what `handler` returns, if anything; a panic is a refusal.
 pub(crate) fn alone(
     agent: Agent,
-    handler: impl FnOnce() -> Option<Answer> + UnwindSafe,
+    handler: impl FnOnce() -> Option<HookOutput> + UnwindSafe,
 ) -> Option<u8> {
     // A panic is told by the refusal alone.
     let usual = std::panic::take_hook();
@@ -143,7 +143,7 @@ pub(crate) fn alone(
 }
 
 /// Prints an answer that no signal cuts off any more.
-fn finally(agent: Agent, answer: &Answer) -> u8 {
+fn finally(agent: Agent, answer: &HookOutput) -> u8 {
     match LastWords::in_time() {
         Ok(()) => print(answer),
         Err(error) => print(&blocked(agent, &format!("cannot keep the whole answer: {error}"))),
@@ -151,14 +151,14 @@ fn finally(agent: Agent, answer: &Answer) -> u8 {
 }
 
 /// Returns the words of `answer`, as [`print`] says them.
-fn last_words(answer: Answer) -> LastWords {
+fn last_words(answer: HookOutput) -> LastWords {
     let unread = !answer.stdout.is_empty() && nobody_reads();
     let status = if unread { 2 } else { answer.status };
     let (stdout, stderr) = (answer.stdout.into_bytes(), answer.stderr.into_bytes());
     LastWords { stdout, stderr, status, unsaid: 2 }
 }
 
-fn late(agent: Agent, deadline: Duration) -> Answer {
+fn late(agent: Agent, deadline: Duration) -> HookOutput {
     blocked(agent, &no_answer_within(deadline))
 }
 
@@ -167,7 +167,7 @@ fn no_answer_within(deadline: Duration) -> String {
 }
 
 /// Prints an answer and returns its exit status; an answer that cannot be printed is status 2, which blocks.
-pub(crate) fn print(answer: &Answer) -> u8 {
+pub(crate) fn print(answer: &HookOutput) -> u8 {
     if !answer.stdout.is_empty() && nobody_reads() {
         return 2;
     }
@@ -192,18 +192,18 @@ const ENDING: Duration = Duration::from_millis(200);
 
 /// Returns the handler's answer if it came whole, in form, in time and with status 0. A refusal waits for no end: where
 /// the disk hangs, the handler has none before the deadline.
-fn watch(mut handler: Branch, deadline: Duration) -> Result<Answer, String> {
+fn watch(mut handler: Branch, deadline: Duration) -> Result<HookOutput, String> {
     let now = Instant::now();
     let until = now.checked_add(deadline).ok_or("the deadline is too far away")?;
     let unread = |error| format!("the handler's answer cannot be read: {error}");
     let written = handler.written(until, ANSWER_LIMIT_BYTES).map_err(unread)?;
     let written = written.ok_or_else(|| no_answer_within(deadline))?;
-    let answer = serde_json::from_slice::<Answer>(&written)
+    let answer = serde_json::from_slice::<HookOutput>(&written)
         .map_err(|error| format!("no answer from the hook's handler: {error}"));
     let soon = Instant::now() + ENDING;
     let mut ended = handler.ended(soon.min(until)).map_err(unread)?;
     if ended.is_none() {
-        if answer.as_ref().is_ok_and(Answer::refuses) {
+        if answer.as_ref().is_ok_and(HookOutput::refuses) {
             return answer;
         }
         ended = handler.ended(until).map_err(unread)?;

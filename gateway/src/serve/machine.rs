@@ -57,7 +57,7 @@ impl Beginning {
         rustix::stdio::dup2_stdout(&nothing).map_err(|it| broken(it.into()))?;
         let prefork = Prefork::fork(Purpose::Serve);
         // The launcher zygote is forked already: the rest of this process needs neither namespaces nor mounts.
-        stockade_sandbox::confine_gateway().map_err(broken)?;
+        stockade_kernel::confine_gateway().map_err(broken)?;
         Ok(Beginning { control, recorder, prefork })
     }
 

@@ -19,7 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
 use stockade_base::sockets::Address;
-use stockade_scene::settings::host::tightening;
+use stockade_settings::host::tightening;
 use stockade_wire::progress::ProgressRequest;
 
 use crate::protocol::errors::{Code, Failure};
@@ -28,7 +28,7 @@ use crate::protocol::tasks::{TaskAct, TaskRequest};
 use crate::protocol::types::{
     Answer, CheckRequest, CommandRequest, CommandText, Context, EventRequest, Question,
 };
-use crate::serve::said::{Asked, Said};
+use crate::serve::host_answers::{Asked, RunOf, Said};
 
 /// Modes that allow no more than any other mode.
 const NARROW: [&str; 2] = ["plan", "dontAsk"];
@@ -104,7 +104,7 @@ impl Call {
     }
 
     /// Returns what a question of the gateway is about.
-    fn asked(&self, run: (u64, String), question: &Question) -> Asked {
+    fn asked(&self, run: RunOf, question: &Question) -> Asked {
         if let Some(connection) = &question.connection {
             let input = json!({ "host": connection.host, "port": connection.port });
             let tool = Some("SandboxNetworkAccess".to_owned());
@@ -319,7 +319,8 @@ impl Rights {
                 let question = params.get("question").cloned();
                 let question = question.and_then(|it| typed::<Question>(it).ok());
                 if let (Some(question), Some(call)) = (question, open.runs.get(&run.to_string())) {
-                    let asked = call.asked((open.number, run.to_string()), &question);
+                    let run = RunOf { connection: open.number, id: run.to_string() };
+                    let asked = call.asked(run, &question);
                     open.questions.insert(id, asked);
                 }
             }

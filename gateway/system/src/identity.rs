@@ -28,7 +28,7 @@ impl Identity {
     /// The kernel does not tell.
     pub fn of_peer(socket: impl AsFd) -> io::Result<Identity> {
         let peer = rustix::net::sockopt::socket_peercred(socket.as_fd())?;
-        let mut groups = stockade_sandbox::peer_groups(socket.as_fd())?;
+        let mut groups = stockade_kernel::peer_groups(socket.as_fd())?;
         groups.sort_unstable();
         groups.dedup();
         Ok(Identity { uid: peer.uid.as_raw(), gid: peer.gid.as_raw(), groups })

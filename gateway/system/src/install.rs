@@ -2,7 +2,9 @@
 //!
 //! All that is made is noted in one file, which root alone can change; what was there before stands in it as well.
 
+pub mod apparmor;
 mod manager;
+mod programs;
 pub mod units;
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::{self, Line, Lock};
 use crate::{LISTENER_USER, LOG_USER};
+use apparmor::Standing;
 pub use manager::{Manager, start, stop};
 
 /// Where it is noted what was made.
@@ -86,6 +89,7 @@ pub fn install(plan: &Plan, is_tried: bool) -> Result<Vec<String>, String> {
     for made in wanted {
         session.make(made)?;
     }
+    session.profile(&plan.executable)?;
     Ok(session.told)
 }
 
@@ -220,6 +224,24 @@ impl Session {
         })
     }
 
+    /// Writes the AppArmor profile and has the kernel take it. A machine where that is not possible has the service without it.
+    fn profile(&mut self, executable: &Path) -> Result<(), String> {
+        let line = match apparmor::standing(&self.root, executable) {
+            Ok(Standing::Fits(text)) => {
+                let told = self.told.len();
+                self.file(apparmor::path(&self.root), text, 0o644)?;
+                let is_new = self.told.len() > told;
+                apparmor::load(&self.root, is_new, self.is_tried).unwrap_or_else(|why| {
+                    Some(format!("leave the AppArmor profile unloaded: {why}"))
+                })
+            }
+            Ok(Standing::Needless(why)) => Some(apparmor::left_out(why)),
+            Err(why) => Some(apparmor::left_out(&why)),
+        };
+        self.told.extend(line);
+        Ok(())
+    }
+
     /// Notes what is about to be made, and makes it.
     fn done(
         &mut self,
@@ -320,7 +342,15 @@ pub fn undo(root: &Path, is_tried: bool, keeps_log: bool) -> Result<Vec<String>,
         {
             let _ = fs::remove_file(root.join(NOTE)); // the folder that holds it tells if it stays
         }
-        match unmake(made, &logs, is_tried) {
+        let is_profile = matches!(made, Made::File { path, .. } if *path == apparmor::path(root));
+        let unmake = || unmake(made, &logs, is_tried);
+        let taken = match is_profile {
+            // Somebody else's file came there since.
+            true if !apparmor::is_ours(root) => Ok(None),
+            true if !is_tried => apparmor::around(root, unmake),
+            true | false => unmake(),
+        };
+        match taken {
             Ok(line) => told.extend(line),
             Err(failure) => failures.push(failure),
         }

@@ -115,7 +115,7 @@ pub fn main() -> Result<(), String> {
     let listener = listening::socket(Path::new(KEEPER_SOCKET), Kind::Messages, 0o600, owner)?;
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
     keep_little().map_err(|error| format!("cannot drop capabilities: {error}"))?;
-    stockade_sandbox::confine_keeper()
+    stockade_kernel::confine_keeper()
         .map_err(|error| format!("cannot confine the keeper: {error}"))?;
     let mut keeper = Keeper {
         executable,

@@ -62,7 +62,7 @@ pub fn main() -> Result<(), String> {
     rustix::process::set_dumpable_behavior(behavior).map_err(|error| error.to_string())?;
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
     let keeper = keeper().map_err(|error| format!("the keeper does not listen: {error}"))?;
-    stockade_sandbox::confine_listener()
+    stockade_kernel::confine_listener()
         .map_err(|error| format!("cannot confine the listener: {error}"))?;
     let mut quota = Quota::default();
     loop {
@@ -138,7 +138,7 @@ fn turn(listener: &UnixListener, keeper: &OwnedFd, quota: &mut Quota) -> Result<
 
 /// Asks the kernel who made a connection, and puts it in line.
 fn admit(stream: UnixStream, quota: &mut Quota, now: Instant) {
-    let asked = with_room(quota, now, || stockade_sandbox::peer_process(stream.as_fd()));
+    let asked = with_room(quota, now, || stockade_kernel::peer_process(stream.as_fd()));
     let process = match asked {
         Ok(process) => process,
         Err(error) if is_full(&error) => return refuse(&stream, FULL),

@@ -48,7 +48,7 @@ pub fn main() -> Result<(), String> {
     let behavior = rustix::process::DumpableBehavior::NotDumpable;
     rustix::process::set_dumpable_behavior(behavior).map_err(|error| error.to_string())?;
     rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string())?;
-    stockade_sandbox::confine_recorder()
+    stockade_kernel::confine_recorder()
         .map_err(|error| format!("cannot confine the recorder: {error}"))?;
     let places = LogPlaces { directory: SYSTEM_LOG.into(), state: SYSTEM_LOG_STATE.into() };
     let (log, writer) =
@@ -96,7 +96,7 @@ fn serve(log: &Log, ledger: &Ledger, mut stream: &UnixStream) -> std::io::Result
     let known = std::str::from_utf8(&word).ok().and_then(Known::read);
     let uid = u32::from_be_bytes([a, b, c, d]);
     let whose = if reads_all == 1 { Whose::All } else { Whose::Of(uid) };
-    apart::serve(log, ledger, stream, (uid, whose, known))
+    apart::serve(log, ledger, stream, &apart::User { uid, whose, known })
 }
 
 /// Leaves this process the folders of the log.

@@ -70,7 +70,7 @@ pub fn read(
     file.seek(SeekFrom::Start(start)).map_err(broken)?;
     let found = match filter {
         None => whole(&mut file, start, length),
-        Some(filter) => matching(&mut file, start, (length, has_ended), filter),
+        Some(filter) => matching(&mut file, start, length, has_ended, filter),
     };
     let output = found.map_err(broken)?;
     if offset.is_none() {
@@ -107,7 +107,8 @@ fn whole(file: &mut File, start: u64, length: u64) -> io::Result<TaskOutput> {
 fn matching(
     file: &mut File,
     start: u64,
-    (length, has_ended): (u64, bool),
+    length: u64,
+    has_ended: bool,
     filter: &Regex,
 ) -> io::Result<TaskOutput> {
     let mut lines = Lines::default();

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 pub use plain::is_plain;
-use stockade_sandbox::ForkedWorker;
+use stockade_kernel::ForkedWorker;
 use worker::Desk;
 pub use worker::Start;
 

@@ -59,7 +59,7 @@ pub(super) fn witness(text: &[u8]) -> Option<Witness> {
     }
     let (first, last) = (words.first()?, words.last()?);
     let node = |kind, (start, end), depth| Node {
-        kind: NodeKind::of(kind, true),
+        kind: NodeKind::named(kind),
         start,
         end,
         depth,

@@ -18,7 +18,7 @@ pub fn main() -> i32 {
     let Some(mut grammar) = Grammar::load() else { return NO_GRAMMAR };
     // The first text makes the parser take its memory and the loader its pages, while files can still be read.
     let _ = grammar.see(b"a=1 b \"$(c)\" <<E > d\n$e\nE\n");
-    if stockade_sandbox::confine_worker().is_err() {
+    if stockade_kernel::confine_worker().is_err() {
         return NOT_CONFINED;
     }
     match serve(grammar, BufReader::with_capacity(BUFFER_BYTES, Input), Output) {

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use stockade_sandbox::ForkedWorker;
+use stockade_kernel::ForkedWorker;
 
 /// How long a worker may take until it says hello.
 const START_DEADLINE: Duration = Duration::from_secs(2);

@@ -18,25 +18,25 @@ pub(super) struct Table {
 /// The places of the parts of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places {
-    pub sets: Place,
-    pub defaults: Place,
-    pub rows: Cow<'static, [Place]>,
+    pub sets: ByteRange,
+    pub defaults: ByteRange,
+    pub rows: Cow<'static, [ByteRange]>,
     /// Each name and the number of its row, sorted by name.
-    pub names: Cow<'static, [(Place, u32)]>,
+    pub names: Cow<'static, [(ByteRange, u32)]>,
 }
 
 /// A range of bytes of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ByteRange {
     pub start: u32,
     pub end: u32,
 }
 
-impl Place {
-    fn new(start: usize, end: usize) -> Place {
+impl ByteRange {
+    fn new(start: usize, end: usize) -> ByteRange {
         // Tables are far below 4 GiB; a place that is cut off is not a row, which makes the table broken.
         let at = |place| u32::try_from(place).unwrap_or(u32::MAX);
-        Place { start: at(start), end: at(end) }
+        ByteRange { start: at(start), end: at(end) }
     }
 
     fn of(self, text: &str) -> &str {
@@ -78,9 +78,9 @@ impl Table {
 impl Places {
     /// Finds the parts of `text`.
     pub(super) fn find(text: &str) -> Result<Places, TableError> {
-        let empty = Place::new(0, 0);
+        let empty = ByteRange::new(0, 0);
         let (mut sets, mut defaults) = (empty, empty);
-        let (mut rows, mut names) = (Vec::<Place>::new(), Vec::new());
+        let (mut rows, mut names) = (Vec::<ByteRange>::new(), Vec::new());
         let (mut part, mut at) = (Part::Head, 0);
         for line in text.split_inclusive('\n') {
             let start = at;
@@ -92,15 +92,15 @@ impl Places {
                 (Part::Head, "{") => part,
                 (Part::Head, "  \"rows\": [") => Part::Rows,
                 (Part::Head, line) if line.starts_with(SETS) => {
-                    sets = Place::new(start + SETS.len(), end);
+                    sets = ByteRange::new(start + SETS.len(), end);
                     Part::Sets
                 }
                 (Part::Head, line) if line.starts_with(DEFAULTS) => {
-                    defaults = Place::new(start + DEFAULTS.len(), end);
+                    defaults = ByteRange::new(start + DEFAULTS.len(), end);
                     part
                 }
                 (Part::Sets, line) => {
-                    sets = Place::new(sets.start as usize, end);
+                    sets = ByteRange::new(sets.start as usize, end);
                     if line == "  }," { Part::Head } else { part }
                 }
                 (Part::Rows, line) if line.starts_with(ROW) => {
@@ -109,12 +109,12 @@ impl Places {
                         let message = "a row begins with its names".to_owned();
                         return Err(TableError { line: line_of(text, start), message });
                     }
-                    rows.push(Place::new(start, end));
+                    rows.push(ByteRange::new(start, end));
                     part
                 }
                 (Part::Rows, "  ]") => Part::End,
                 (Part::Rows, _) if let Some(row) = rows.last_mut() => {
-                    *row = Place::new(row.start as usize, end);
+                    *row = ByteRange::new(row.start as usize, end);
                     part
                 }
                 (Part::End, "}") => part,
@@ -135,7 +135,7 @@ impl Places {
 
 /// Adds the names between the brackets at the beginning of row `number`, whose `text` begins at `start`; says whether
 /// they are plain.
-fn add_names(names: &mut Vec<(Place, u32)>, text: &str, start: usize, number: usize) -> bool {
+fn add_names(names: &mut Vec<(ByteRange, u32)>, text: &str, start: usize, number: usize) -> bool {
     let Ok(row) = u32::try_from(number) else { return false };
     let list = text.get(ROW.len()..).and_then(|rest| rest.split_once(']')).map(|(list, _)| list);
     let mut at = start + ROW.len();
@@ -147,12 +147,12 @@ fn add_names(names: &mut Vec<(Place, u32)>, text: &str, start: usize, number: us
         let Some(bare) = bare.filter(|bare| !bare.contains(['"', '\\'])) else {
             return false;
         };
-        names.push((Place::new(from, from + bare.len()), row));
+        names.push((ByteRange::new(from, from + bare.len()), row));
     }
     true
 }
 
-fn sort_names(text: &str, names: &mut [(Place, u32)]) -> Result<(), TableError> {
+fn sort_names(text: &str, names: &mut [(ByteRange, u32)]) -> Result<(), TableError> {
     names.sort_unstable_by(|(a, _), (b, _)| a.bytes_of(text).cmp(b.bytes_of(text)));
     let twice = names.windows(2).filter_map(|pair| match pair {
         [(a, _), (b, _)] if a.of(text) == b.of(text) => Some(b),
@@ -188,7 +188,7 @@ impl Table {
         self.part(Some(self.places.defaults))
     }
 
-    fn part(&self, place: Option<Place>) -> (&str, usize) {
+    fn part(&self, place: Option<ByteRange>) -> (&str, usize) {
         match place.filter(|place| place.start < place.end) {
             Some(place) => (place.of(&self.text), place.start as usize),
             None => ("{}", 0),

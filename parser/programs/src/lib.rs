@@ -12,7 +12,7 @@ mod load;
 mod names;
 mod places {
     //! Where the rows of the built-in tables stand, found when this was built.
-    use super::index::{Place, Places};
+    use super::index::{ByteRange, Places};
     use std::borrow::Cow::Borrowed;
     include!(concat!(env!("OUT_DIR"), "/places.rs"));
 }
@@ -72,18 +72,24 @@ struct Loaded {
     sets: OnceLock<Result<load::Sets, TableError>>,
     defaults: OnceLock<Result<Body, TableError>>,
     rows: Vec<OnceLock<Box<Result<Row, TableError>>>>,
-    /// Examples and sources of rows are read too: they are for tests and people.
-    whole: bool,
+    examples: Examples,
+}
+
+/// Says whether examples and sources of rows are read too: they are for tests and people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Examples {
+    Read,
+    Skipped,
 }
 
 impl Loaded {
     fn new(text: std::borrow::Cow<'static, str>) -> Result<Loaded, TableError> {
-        Ok(Loaded::of(Table::new(text)?, true))
+        Ok(Loaded::of(Table::new(text)?, Examples::Read))
     }
 
-    fn of(table: Table, whole: bool) -> Loaded {
+    fn of(table: Table, examples: Examples) -> Loaded {
         let rows = (0..table.count()).map(|_| OnceLock::new()).collect();
-        Loaded { table, sets: OnceLock::new(), defaults: OnceLock::new(), rows, whole }
+        Loaded { table, sets: OnceLock::new(), defaults: OnceLock::new(), rows, examples }
     }
 
     fn row(&self, number: usize) -> Option<&Result<Row, TableError>> {
@@ -95,7 +101,7 @@ impl Loaded {
                 let sets = self.sets.get_or_init(|| load::sets(&self.table));
                 sets.as_ref().map_err(Clone::clone)
             };
-            load::row(&self.table, number, self.whole, &sets, defaults)
+            load::row(&self.table, number, self.examples, &sets, defaults)
         };
         Some(cell.get_or_init(|| Box::new(read())))
     }
@@ -160,8 +166,8 @@ impl Programs {
         static TABLES: OnceLock<Programs> = OnceLock::new();
         TABLES.get_or_init(|| {
             let tables = BUILTIN.into_iter().zip(places::PLACES.iter().cloned());
-            let loaded =
-                |(text, places)| Arc::new(Loaded::of(Table::with(text, places), cfg!(test)));
+            let examples = if cfg!(test) { Examples::Read } else { Examples::Skipped };
+            let loaded = |(text, places)| Arc::new(Loaded::of(Table::with(text, places), examples));
             Programs { tables: tables.map(loaded).collect(), broken: false }
         })
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::TableError;
 use super::index::Table;
 use super::row::{
     Body, Danger, Form, Grammar, Input, Operand, OptionRow, Row, Slot, Strip, Style, Takes, Times,
 };
+use super::{Examples, TableError};
 use crate::{Dialect, EffectKind, Locality, Reason};
 use stockade_text::json;
 use stockade_text::json::{Dialect as JsonDialect, Kind, Member, Value};
@@ -48,28 +48,36 @@ pub(super) fn defaults(table: &Table) -> Result<Body, TableError> {
     let (text, base) = table.defaults();
     let none = || Err(TableError { line: 1, message: "defaults do not use sets".into() });
     let loader = Loader { table, base, sets: &none, matches: Vec::new() };
-    loader.body(&loader.json(text)?, empty(), false, 0)
+    loader.body(&loader.json(text)?, empty(), 0)
 }
 
 /// Reads one row.
 pub(super) fn row<'a>(
     table: &'a Table,
     number: usize,
-    whole: bool,
+    examples: Examples,
     sets: &'a dyn Fn() -> Result<&'a Sets, TableError>,
     defaults: &Body,
 ) -> Result<Row, TableError> {
     let (text, base) = table.row(number);
     let mut loader = Loader { table, base, sets, matches: Vec::new() };
-    let value = if whole { loader.json(text)? } else { loader.without_examples(text)? };
+    let value = match examples {
+        Examples::Read => loader.json(text)?,
+        Examples::Skipped => loader.without_examples(text)?,
+    };
     let names = loader.strings(value.get("names").unwrap_or(&value))?;
     let Some(name) = names.first() else {
         return Err(loader.error(&value, "a row needs a name"));
     };
-    if whole && value.get("source").and_then(Value::text).unwrap_or_default().is_empty() {
+    if examples == Examples::Read
+        && value.get("source").and_then(Value::text).unwrap_or_default().is_empty()
+    {
         return Err(loader.error(&value, "a row needs a `source`"));
     }
-    let tests = if whole { loader.tests(&value)? } else { Vec::new() };
+    let tests = match examples {
+        Examples::Read => loader.tests(&value)?,
+        Examples::Skipped => Vec::new(),
+    };
     let strip = loader.strip(value.get("strip"))?;
     let builtin = value.get("builtin").map(|value| loader.boolean(value)).transpose()?;
     let builtin = builtin.unwrap_or(false);
@@ -84,7 +92,7 @@ pub(super) fn row<'a>(
     if let Some(cases) = value.get("match") {
         loader.read_matches(cases)?;
     }
-    let body = loader.body(&value, defaults.clone(), true, MAX_COMMANDS)?;
+    let body = loader.body(&value, defaults.clone(), MAX_COMMANDS)?;
     Ok(Row { name: name.clone(), strip, builtin, input, one_word, partial, loose, body, tests })
 }
 
@@ -183,14 +191,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Reads the keys of `value` into `body`.
-    fn body(
-        &self,
-        value: &Value,
-        body: Body,
-        is_row: bool,
-        levels: u32,
-    ) -> Result<Body, TableError> {
+    /// Reads the keys of `value` into `body`, with sub-commands of so many levels; a row alone may have all of them.
+    fn body(&self, value: &Value, body: Body, levels: u32) -> Result<Body, TableError> {
         let mut body = body;
         let mut commands = None;
         for member in self.object(value)? {
@@ -198,7 +200,7 @@ impl Loader<'_> {
             match member.key.as_str() {
                 "names" | "strip" | "source" | "checked" | "tests" | "match" | "builtin"
                 | "input" | "one_word" | "partial" | "loose" => {
-                    if !is_row {
+                    if levels < MAX_COMMANDS {
                         return Err(self.error(value, "this key is valid in a row only"));
                     }
                 }
@@ -239,7 +241,7 @@ impl Loader<'_> {
                 return Err(self.error(commands, "sub-commands are nested too deeply"));
             }
             for member in self.object(commands)? {
-                let inner = self.body(&member.value, inherited(&body), false, levels - 1)?;
+                let inner = self.body(&member.value, inherited(&body), levels - 1)?;
                 let names = member.key.split_ascii_whitespace().map(str::to_owned).collect();
                 body.commands.push((names, inner));
             }
@@ -321,10 +323,10 @@ impl Loader<'_> {
 
     /// Reads one slot, or several separated by blanks or as a list.
     fn slots(&self, value: &Value) -> Result<Vec<Slot>, TableError> {
-        match &value.kind {
-            Kind::Array(items) => items.iter().map(|item| self.slot(item)).collect(),
-            _ => Ok(vec![self.slot(value)?]),
+        if let Kind::Array(items) = &value.kind {
+            return items.iter().map(|item| self.slot(item)).collect();
         }
+        Ok(vec![self.slot(value)?])
     }
 
     fn operands(&self, value: &Value) -> Result<Vec<Operand>, TableError> {

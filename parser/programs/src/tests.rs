@@ -34,8 +34,8 @@ fn the_places_are_those_of_the_tables() {
 #[test]
 fn a_row_without_its_examples_is_the_same() {
     for text in BUILTIN {
-        let whole = Loaded::of(Table::new(text.into()).unwrap(), true);
-        let lean = Loaded::of(Table::new(text.into()).unwrap(), false);
+        let whole = Loaded::of(Table::new(text.into()).unwrap(), Examples::Read);
+        let lean = Loaded::of(Table::new(text.into()).unwrap(), Examples::Skipped);
         for number in 0..whole.rows.len() {
             let read = |loaded: &Loaded| {
                 let row = loaded.row(number).unwrap().as_ref().unwrap();

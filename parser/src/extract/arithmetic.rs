@@ -32,7 +32,7 @@ impl Walk<'_> {
         ) {
             return self.keeps_integer(text, name);
         }
-        if let Parameter::Exact(value) = self.parameter(name, true) {
+        if let Parameter::Exact(value) = self.parameter(name, Piece::Quoted) {
             return is_number(&value);
         }
         if !name.first().is_some_and(|byte| is_name_start(*byte)) {
@@ -222,7 +222,7 @@ impl Walk<'_> {
 
     /// Puts the value of `${ }` into the word, as far as the text tells.
     fn close_value(&mut self, text: &Text, braced: &Braced, count: Count, span: Span) {
-        let quoted = braced.quoted;
+        let piece = if braced.quoted { Piece::Quoted } else { Piece::Split };
         let operator = braced.operator.as_slice();
         if matches!(operator, b"=" | b":=") {
             self.assign_default(&braced.name, span);
@@ -239,7 +239,7 @@ impl Walk<'_> {
         let instead = braced.operand.literal().filter(|it| !it.is_empty() && it.iter().all(plain));
         let unset = braced.subscript.is_none() && self.is_unset(&braced.name);
         if let (true, b"-" | b":-", Some(instead)) = (unset, operator, instead) {
-            return self.push(if quoted { Piece::Quoted } else { Piece::Split }, instead);
+            return self.push(piece, instead);
         }
         let usable = match operator {
             b"" => braced.operand.segments.is_empty(),
@@ -249,13 +249,13 @@ impl Walk<'_> {
         };
         if usable
             && braced.subscript.is_none()
-            && let Parameter::Exact(value) = self.parameter(&braced.name, quoted)
+            && let Parameter::Exact(value) = self.parameter(&braced.name, piece)
             && (operator != b":-" || !value.is_empty())
         {
-            return self.push(if quoted { Piece::Quoted } else { Piece::Split }, &value);
+            return self.push(piece, &value);
         }
         let cut = braced.operand.literal().filter(|_| operator == b"%");
-        if quoted
+        if braced.quoted
             && braced.subscript.is_none()
             && let Some(beginning) = self.shell.beginning(&braced.name).map(<[u8]>::to_vec)
             && (usable || cut.is_some_and(|suffix| keeps_beginning(&beginning, suffix)))

@@ -4,14 +4,14 @@ use crate::event::{Event, Kind};
 use crate::extract::shell::Value;
 use crate::extract::weight;
 use crate::extract::{Build, Collecting, Redirecting, Text, Walk};
-use crate::slots::may_be_descriptor;
+use crate::operand_meaning::may_be_descriptor;
 use crate::word::build::unknown_word;
 use crate::{
     Assignment, Bytes, CommandKind, Count, Directory, Effect, EffectKind, Object, Operator,
     Position, Reason, Redirect, RedirectTarget, Shared, SimpleCommand, Span, Stdin, Target, Thin,
     Word, WordClass, Words,
 };
-use stockade_programs::is_nameless as is_nameless_path;
+use stockade_programs::{Dialect, is_nameless as is_nameless_path};
 
 impl Walk<'_> {
     /// Takes the next place in the list of commands: outer ones stand before those inside them.
@@ -66,7 +66,7 @@ impl Walk<'_> {
             return;
         }
         self.kept += weight::of_words(&words) + weight::of_assignments(&assignments);
-        let kind = self.kind_of(&words, true);
+        let kind = self.kind_of(&words);
         let only_assigns = words.is_empty();
         for assignment in &assignments {
             self.given_up |= !self.shell.follows || is_readonly(&assignment.name);
@@ -106,12 +106,10 @@ impl Walk<'_> {
     }
 
     /// Returns the kind of command that the first word names.
-    pub(crate) fn kind_of(&self, words: &[Word], functions: bool) -> CommandKind {
-        let Some(first) = words.first() else { return CommandKind::AssignmentOnly };
-        match first.exact() {
-            Some(name) if functions && self.shell.is_function(name) => CommandKind::Function,
-            Some(name) if crate::state::is_builtin(name) => CommandKind::Builtin,
-            Some(_) | None => CommandKind::External,
+    fn kind_of(&self, words: &[Word]) -> CommandKind {
+        match words.first().and_then(Word::exact) {
+            Some(name) if self.shell.is_function(name) => CommandKind::Function,
+            Some(_) | None => kind_beside_functions(words),
         }
     }
 
@@ -120,14 +118,14 @@ impl Walk<'_> {
         let Some(command) = self.commands.get(index as usize) else { return };
         let Some(first) = command.words.first() else { return };
         let span = first.span;
-        if command.kind == CommandKind::Builtin && self.runs.last().is_some_and(|run| run.sh) {
+        if command.kind == CommandKind::Builtin && self.dialect() == Dialect::Sh {
             // Dash expands aliases always.
             let alias = command.words.len() > 1 && first.exact() == Some(b"alias");
             // There `exec` and `eval` have no options, not even `--`.
             let dash = command.words.get(1).is_some_and(|second| second.may_start_with(b"-"))
                 && matches!(first.exact(), Some(b"exec" | b"eval"));
             if alias || dash || !first.exact().is_some_and(crate::state::is_posix_builtin) {
-                self.dialect(span);
+                self.doubt_dialect(span);
             }
         }
         let Some(command) = self.commands.get(index as usize) else { return };
@@ -327,6 +325,15 @@ impl Walk<'_> {
         let rest =
             Span { start: span.start, end: u32::try_from(self.source_length).unwrap_or(u32::MAX) };
         self.doubt(Reason::State, rest, detail.to_string(), String::new());
+    }
+}
+
+/// Returns the kind of command that the first word names where no function counts.
+pub(crate) fn kind_beside_functions(words: &[Word]) -> CommandKind {
+    let Some(first) = words.first() else { return CommandKind::AssignmentOnly };
+    match first.exact() {
+        Some(name) if crate::state::is_builtin(name) => CommandKind::Builtin,
+        Some(_) | None => CommandKind::External,
     }
 }
 

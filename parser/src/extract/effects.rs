@@ -4,7 +4,7 @@ use crate::extract::assigned::Attributes;
 use crate::extract::nested::join;
 use crate::extract::shell::{Home, Value};
 use crate::extract::{Build, Walk};
-use crate::{CommandKind, Directory, Reason, Span, Word, WordClass};
+use crate::{Assigned, CommandKind, Directory, Reason, Span, Word, WordClass};
 
 /// Letters of `set` that leave the meaning of text alone.
 const HARMLESS_SET: &[u8] = b"efunvxbhmECT";
@@ -215,7 +215,12 @@ impl Walk<'_> {
             let value = value.map(|value| Word::literal(word.span, value));
             if equals.is_some() {
                 self.integer_assigned(&variable, value.as_ref(), word.span);
-                self.note_variable(&variable, Some(index), word.exact().is_some(), word.span);
+                self.note_variable(Assigned {
+                    name: whole.as_slice().into(),
+                    command: Some(index),
+                    read: word.exact().is_some(),
+                    span: word.span,
+                });
                 self.history_file(&whole, value.as_ref(), Some(index), word.span);
             }
             // The options of this shell become those of the shells that it starts.
@@ -303,10 +308,8 @@ impl Walk<'_> {
         let text = self.runs.first().map(|run| span.of(&run.text.bytes)).unwrap_or_default();
         let plain = |byte: &u8| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'_');
         let names = text.strip_prefix(b"shopt -s ").or_else(|| text.strip_prefix(b"shopt -u "));
-        let chained = self.builds.iter().any(|build| match build {
-            Build::AndOr(chain) => chain.is_unsure(),
-            _ => false,
-        });
+        let unsure = |build: &Build| matches!(build, Build::AndOr(chain) if chain.is_unsure());
+        let chained = self.builds.iter().any(unsure);
         names.is_some_and(|names| names.iter().all(plain)) && !chained
     }
 

@@ -71,15 +71,15 @@ fn calls(text: &Text, events: &[Event]) -> (Vec<Call>, usize) {
             beside.pop();
         }
         let end = event.link as usize;
-        match event.kind {
-            Kind::Function => {
-                bodies.extend(called(event, at).map(|(name, _)| (name, end)));
-                found.extend(
-                    called(event, at).into_iter().flat_map(|it| exported(text, &names, event, it)),
-                );
+        match role(event) {
+            Role::Function => {
+                if let Some((from, word)) = called(event, at) {
+                    bodies.push((from, end));
+                    found.extend(exported(text, &names, event, from, word));
+                }
             }
-            Kind::Simple | Kind::PlainCommand => {
-                found.extend(restarted(text, events, at, (itself, !beside.is_empty())));
+            Role::Command => {
+                found.extend(restarted(text, events, at, itself, !beside.is_empty()));
                 let (Some((from, body)), Some((to, word))) =
                     (bodies.last().copied(), called(event, at))
                 else {
@@ -89,20 +89,15 @@ fn calls(text: &Text, events: &[Event]) -> (Vec<Call>, usize) {
                 let forks = beside.last().is_some_and(|end| *end <= body);
                 found.push(Call { from, to, forks, word });
             }
-            _ if runs_beside(event) => beside.push(end),
-            _ => {}
+            Role::Beside => beside.push(end),
+            Role::Word | Role::Aside | Role::Rest => {}
         }
     }
     (found, names.len() + 1)
 }
 
 /// Returns the call by which a script starts itself.
-fn restarted(
-    text: &Text,
-    events: &[Event],
-    at: usize,
-    (itself, forks): (usize, bool),
-) -> Option<Call> {
+fn restarted(text: &Text, events: &[Event], at: usize, itself: usize, forks: bool) -> Option<Call> {
     let end = events.get(at)?.link as usize;
     let word = *word_behind(events, at, end)?;
     let names_itself = |word: &Event| {
@@ -124,7 +119,8 @@ fn exported(
     text: &Text,
     names: &HashMap<Vec<u8>, usize>,
     function: &Event,
-    (from, word): (usize, Event),
+    from: usize,
+    word: Event,
 ) -> Vec<Call> {
     let start = word.end as usize;
     let body = text.bytes.get(start..function.end as usize).unwrap_or_default();
@@ -141,13 +137,35 @@ fn holds(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|it| it == part)
 }
 
-/// Says whether what a node holds runs while the shell that started it goes on.
-fn runs_beside(event: &Event) -> bool {
+/// Part that an event has in the search for calls.
+enum Role {
+    Function,
+    Command,
+    Word,
+    /// Its words are no words of the node around it.
+    Aside,
+    /// A node whose content runs while the shell that started it goes on.
+    Beside,
+    Rest,
+}
+
+fn role(event: &Event) -> Role {
+    use Kind::*;
     match event.kind {
-        Kind::AndOr => event.flags & flag::BACKGROUND != 0,
-        Kind::Pipeline => event.flags & flag::PIPED != 0,
-        Kind::Coproc | Kind::ProcessSubstitution => true,
-        _ => false,
+        Function => Role::Function,
+        Simple | PlainCommand => Role::Command,
+        Word | PlainWord => Role::Word,
+        Redirect | Assignment => Role::Aside,
+        AndOr if event.flags & flag::BACKGROUND != 0 => Role::Beside,
+        Pipeline if event.flags & flag::PIPED != 0 => Role::Beside,
+        Coproc | ProcessSubstitution => Role::Beside,
+        Blank | Newline | Comment | Continuation | Operator | Keyword | Number
+        | VariableDescriptor | RedirectOperator | Literal | Escape | Single | Ansi | Quote
+        | Name | Parameter | ParameterOperator | Backquote | Opener | Closer | HereText
+        | HereTabs | HereEnd | Junk | List | AndOr | Pipeline | ArrayValue | Double | Braced
+        | Subscript | Substitution | BraceSubstitution | Arithmetic | Group | Subshell | If
+        | Branch | Loop | For | Select | Case | CaseItem | Test | ExtendedPattern | HereBody
+        | Close => Role::Rest,
     }
 }
 
@@ -156,10 +174,10 @@ fn word_behind(events: &[Event], at: usize, end: usize) -> Option<&Event> {
     let mut at = at + 1;
     while at < end {
         let event = events.get(at)?;
-        match event.kind {
-            Kind::Word | Kind::PlainWord => return Some(event),
-            Kind::Redirect | Kind::Assignment => at = event.link as usize,
-            _ => {}
+        match role(event) {
+            Role::Word => return Some(event),
+            Role::Aside => at = event.link as usize,
+            Role::Function | Role::Command | Role::Beside | Role::Rest => {}
         }
         at += 1;
     }

@@ -17,23 +17,18 @@ pub(crate) struct Names {
 impl Walk<'_> {
     /// The text gives `name` a value, by the builtin at `command` or by something that is not a command.
     pub(crate) fn names_variable(&mut self, name: &[u8], command: Option<u32>, span: Span) {
-        self.note_variable(name, command, false, span);
+        let name = name.split(|byte| *byte == b'[').next().unwrap_or_default().into();
+        self.note_variable(Assigned { name, command, read: false, span });
     }
 
-    /// The same by the builtin at `command`, with a value that is `read`, or not.
-    pub(crate) fn note_variable(
-        &mut self,
-        name: &[u8],
-        command: Option<u32>,
-        read: bool,
-        span: Span,
-    ) {
-        let name = name.split(|byte| *byte == b'[').next().unwrap_or_default();
-        if name.is_empty() || !self.assigned.seen.insert((command, name.into())) {
+    /// Takes note of a variable, once for each command that names it.
+    pub(crate) fn note_variable(&mut self, assigned: Assigned) {
+        let key = (assigned.command, assigned.name.clone());
+        if assigned.name.is_empty() || !self.assigned.seen.insert(key) {
             return;
         }
-        self.kept += 2 * (size_of::<Assigned>() + name.len() + 32);
-        self.assigned.list.push(Assigned { name: name.into(), command, read, span });
+        self.kept += 2 * (size_of::<Assigned>() + assigned.name.len() + 32);
+        self.assigned.list.push(assigned);
     }
 
     /// The same for every name to which an expression of arithmetic assigns.

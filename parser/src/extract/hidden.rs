@@ -38,34 +38,30 @@ impl Walk<'_> {
         // For each open node: its kind, and how many words it has had.
         let mut open: Vec<(Kind, u32)> = Vec::new();
         for event in &text.syntax.events {
-            match event.kind {
-                Kind::Close => {
-                    open.pop();
-                }
-                kind if kind.is_leaf() => {
-                    if kind == Kind::PlainWord {
-                        if let Some(parent) = open.last_mut() {
-                            parent.1 += 1;
-                        }
-                        open.push((Kind::Word, 0));
-                    }
-                    let bytes = token_text(&text.bytes, event);
-                    if !bytes.is_ascii() || bytes.iter().any(u8::is_ascii_control) {
-                        let place = surroundings(kind, &open, bytes);
-                        self.hidden_in(text, bytes, event.start as usize, place);
-                    }
-                    if kind == Kind::PlainWord {
-                        open.pop();
-                    }
-                }
-                kind => {
-                    if kind == Kind::Word
-                        && let Some(parent) = open.last_mut()
-                    {
-                        parent.1 += 1;
-                    }
-                    open.push((kind, 0));
-                }
+            let kind = event.kind;
+            if kind == Kind::Close {
+                open.pop();
+                continue;
+            }
+            if matches!(kind, Kind::Word | Kind::PlainWord)
+                && let Some(parent) = open.last_mut()
+            {
+                parent.1 += 1;
+            }
+            if !kind.is_leaf() {
+                open.push((kind, 0));
+                continue;
+            }
+            if kind == Kind::PlainWord {
+                open.push((Kind::Word, 0));
+            }
+            let bytes = token_text(&text.bytes, event);
+            if !bytes.is_ascii() || bytes.iter().any(u8::is_ascii_control) {
+                let place = surroundings(kind, &open, bytes);
+                self.hidden_in(text, bytes, event.start as usize, place);
+            }
+            if kind == Kind::PlainWord {
+                open.pop();
             }
         }
     }

@@ -22,20 +22,12 @@ pub(crate) enum Parameter {
 }
 
 impl Walk<'_> {
-    pub(crate) fn leaf(&mut self, text: &Text, event: Event) {
+    pub(crate) fn leaf(&mut self, text: &Text, event: Event, at: usize) {
+        use Kind::*;
         match event.kind {
-            Kind::Blank
-            | Kind::Newline
-            | Kind::Comment
-            | Kind::Continuation
-            | Kind::Keyword
-            | Kind::Opener
-            | Kind::Closer
-            | Kind::HereTabs
-            | Kind::HereEnd
-            | Kind::Quote
-            | Kind::PlainWord
-            | Kind::Junk => {}
+            Blank | Newline | Comment | Continuation | Keyword | Opener | Closer | HereTabs
+            | HereEnd | Quote | Junk => {}
+            Kind::PlainWord => self.plain_word(text, event, at),
             Kind::Literal | Kind::HereText => {
                 let piece = if self.quoted() { Piece::Quoted } else { Piece::Plain };
                 let bytes = token_text(&text.bytes, &event);
@@ -76,7 +68,12 @@ impl Walk<'_> {
                 }
             }
             Kind::Operator => self.operator(event),
-            _ => {}
+            // Nodes: `open` and `close` take them.
+            List | AndOr | Pipeline | Simple | PlainCommand | Word | Assignment | ArrayValue
+            | Redirect | Double | Braced | Subscript | Substitution | BraceSubstitution
+            | ProcessSubstitution | Arithmetic | Group | Subshell | If | Branch | Loop | For
+            | Select | Case | CaseItem | Test | Function | Coproc | ExtendedPattern | HereBody
+            | Close => {}
         }
     }
 
@@ -216,6 +213,7 @@ impl Walk<'_> {
         push_without_continuations(token_text(&text.bytes, &event), &mut bytes);
         let name = bytes.get(1..).unwrap_or_default();
         let quoted = self.quoted();
+        let piece = if quoted { Piece::Quoted } else { Piece::Split };
         if !quoted && let Some(building) = self.building() {
             building.bare_name = true;
         }
@@ -223,14 +221,12 @@ impl Walk<'_> {
             self.push(Piece::Quoted, SOME_NUMBER);
             return;
         }
-        match self.parameter(name, quoted) {
+        match self.parameter(name, piece) {
             Parameter::Unknown(_) if name == b"HOME" && self.shell.home == Home::Plain => {
                 self.push(Piece::Quoted, b"/");
                 self.unknown(Reason::Parameter, Count::One);
             }
-            Parameter::Exact(value) => {
-                self.push(if quoted { Piece::Quoted } else { Piece::Split }, &value);
-            }
+            Parameter::Exact(value) => self.push(piece, &value),
             Parameter::Begins(beginning) => self.begins(&beginning),
             Parameter::Unknown(count) if self.in_test() && self.is_integer(text, name) => {
                 self.unknown(Reason::Arithmetic, count);
@@ -241,12 +237,10 @@ impl Walk<'_> {
 
     /// Says whether a word of `[` or `test` is read.
     fn in_test(&self) -> bool {
-        self.builds.iter().rev().take(2).any(|build| match build {
-            Build::Simple(collecting) => {
-                let first = collecting.words.first().and_then(Word::exact);
-                matches!(first, Some(b"[" | b"test"))
-            }
-            _ => false,
+        self.builds.iter().rev().take(2).any(|build| {
+            let Build::Simple(collecting) = build else { return false };
+            let first = collecting.words.first().and_then(Word::exact);
+            matches!(first, Some(b"[" | b"test"))
         })
     }
 
@@ -268,8 +262,9 @@ impl Walk<'_> {
         }
     }
 
-    /// The value of a parameter as far as the text tells.
-    pub(crate) fn parameter(&mut self, name: &[u8], quoted: bool) -> Parameter {
+    /// The value of a parameter as far as the text tells, as a piece that is quoted or splits.
+    pub(crate) fn parameter(&mut self, name: &[u8], piece: Piece) -> Parameter {
+        let quoted = piece == Piece::Quoted;
         self.steps = self.steps.saturating_add(weight::USE);
         let many = matches!(name, b"@");
         let one = matches!(name, b"?" | b"#" | b"$") || (quoted && !many);
@@ -347,12 +342,10 @@ impl Walk<'_> {
     fn unescapes_quotes(&self) -> bool {
         let mut around = self.builds.iter().rev();
         let double = matches!(around.next(), Some(Build::Double));
-        let value = around.next().is_some_and(|build| match build {
-            Build::Braced(braced) => {
-                let operator = braced.operator.strip_prefix(b":").unwrap_or(&braced.operator);
-                braced.quoted && matches!(operator, b"-" | b"=" | b"?" | b"+")
-            }
-            _ => false,
+        let value = around.next().is_some_and(|build| {
+            let Build::Braced(braced) = build else { return false };
+            let operator = braced.operator.strip_prefix(b":").unwrap_or(&braced.operator);
+            braced.quoted && matches!(operator, b"-" | b"=" | b"?" | b"+")
         });
         double && !value
     }

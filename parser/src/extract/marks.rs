@@ -62,48 +62,64 @@ fn close(node: &Open, end: u32, above: Option<&mut Open>, marks: &mut Vec<Mark>)
 }
 
 fn leaf(event: &Event, above: Option<&mut Open>, marks: &mut Vec<Mark>) {
+    use Kind::*;
     let span = Span { start: event.start, end: event.end };
+    let mut mark = |kind| marks.push(Mark { span, kind });
     match (event.kind, above) {
-        (Kind::Comment, _) => marks.push(Mark { span, kind: MarkKind::Comment }),
-        (Kind::Backquote, _) => marks.push(Mark { span, kind: MarkKind::Substitution }),
-        (Kind::Keyword | Kind::Closer, Some(above)) if above.mark == Some(MarkKind::Compound) => {
+        (Comment, _) => mark(MarkKind::Comment),
+        (Backquote, _) => mark(MarkKind::Substitution),
+        (Keyword | Closer, Some(above)) if above.mark == Some(MarkKind::Compound) => {
             above.closed = Some(event.end);
         }
-        (Kind::PlainWord, Some(above))
-            if matches!(above.kind, Kind::Simple | Kind::PlainCommand) =>
-        {
+        (PlainWord, Some(above)) if matches!(above.kind, Simple | PlainCommand) => {
             if !std::mem::replace(&mut above.named, true) {
-                marks.push(Mark { span, kind: MarkKind::Name });
+                mark(MarkKind::Name);
             }
-            marks.push(Mark { span, kind: MarkKind::Word });
+            mark(MarkKind::Word);
         }
-        (Kind::HereTabs, Some(above)) => above.tabs = span,
-        (Kind::HereEnd, Some(above)) => {
+        (HereTabs, Some(above)) => above.tabs = span,
+        (HereEnd, Some(above)) => {
             let with_tabs = above.tabs.end == span.start && above.tabs.start < above.tabs.end;
             above.closed = Some(if with_tabs { above.tabs.start } else { span.start });
         }
-        _ => {}
+        (
+            Blank | Newline | Continuation | Operator | Keyword | Number | VariableDescriptor
+            | RedirectOperator | Literal | Escape | Single | Ansi | Quote | Name | Parameter
+            | ParameterOperator | Opener | Closer | HereText | HereTabs | HereEnd | PlainWord
+            | Junk,
+            _,
+        ) => {}
+        // Nodes: `mark_of` says what they are.
+        (
+            List | AndOr | Pipeline | Simple | PlainCommand | Word | Assignment | ArrayValue
+            | Redirect | Double | Braced | Subscript | Substitution | BraceSubstitution
+            | ProcessSubstitution | Arithmetic | Group | Subshell | If | Branch | Loop | For
+            | Select | Case | CaseItem | Test | Function | Coproc | ExtendedPattern | HereBody
+            | Close,
+            _,
+        ) => {}
     }
 }
 
 fn mark_of(event: &Event, above: Kind) -> Option<MarkKind> {
+    use Kind::*;
     match event.kind {
-        Kind::Word if above == Kind::Simple => Some(MarkKind::Word),
-        Kind::Assignment if above != Kind::ArrayValue => Some(MarkKind::Assignment),
-        Kind::Redirect => Some(MarkKind::Redirect),
-        Kind::HereBody => Some(MarkKind::HereDocumentBody),
-        Kind::Substitution | Kind::BraceSubstitution => Some(MarkKind::Substitution),
-        Kind::ProcessSubstitution => Some(MarkKind::ProcessSubstitution),
-        Kind::Arithmetic if event.flags & flag::OFFSET == 0 => Some(MarkKind::Arithmetic),
-        Kind::Subshell
-        | Kind::If
-        | Kind::Loop
-        | Kind::For
-        | Kind::Select
-        | Kind::Case
-        | Kind::Test
-        | Kind::Function => Some(MarkKind::Compound),
-        Kind::Group if event.flags & flag::ARITHMETIC_GROUP == 0 => Some(MarkKind::Compound),
-        _ => None,
+        Word if above == Simple => Some(MarkKind::Word),
+        Assignment if above != ArrayValue => Some(MarkKind::Assignment),
+        Redirect => Some(MarkKind::Redirect),
+        HereBody => Some(MarkKind::HereDocumentBody),
+        Substitution | BraceSubstitution => Some(MarkKind::Substitution),
+        ProcessSubstitution => Some(MarkKind::ProcessSubstitution),
+        Arithmetic if event.flags & flag::OFFSET == 0 => Some(MarkKind::Arithmetic),
+        Subshell | If | Loop | For | Select | Case | Test | Function => Some(MarkKind::Compound),
+        Group if event.flags & flag::ARITHMETIC_GROUP == 0 => Some(MarkKind::Compound),
+        List | AndOr | Pipeline | Simple | PlainCommand | Word | Assignment | ArrayValue
+        | Double | Braced | Subscript | Arithmetic | Group | Branch | CaseItem | Coproc
+        | ExtendedPattern | Close => None,
+        // Tokens: `leaf` marks them.
+        Blank | Newline | Comment | Continuation | Operator | Keyword | Number
+        | VariableDescriptor | RedirectOperator | Literal | Escape | Single | Ansi | Quote
+        | Name | Parameter | ParameterOperator | Backquote | Opener | Closer | HereText
+        | HereTabs | HereEnd | PlainWord | Junk => None,
     }
 }

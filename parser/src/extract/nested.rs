@@ -1,6 +1,7 @@
 //! Texts and commands inside commands: the tables say which, the walk goes into them.
 
 use crate::event::{Event, Kind};
+use crate::extract::commands::kind_beside_functions;
 use crate::extract::own;
 use crate::extract::scope::Ends;
 use crate::extract::weight;
@@ -26,10 +27,17 @@ struct Evaluated {
     via: Shared<Via>,
     locality: Locality,
     child: bool,
-    sh: bool,
+    dialect: Dialect,
     positional: Option<Vec<Word>>,
     directory: Directory,
     span: Span,
+}
+
+/// The text of a command, and where in it its words are.
+#[derive(Clone, Copy)]
+struct Origin<'a> {
+    text: &'a Text,
+    words: &'a [u32],
 }
 
 /// Commands and texts that are found inside a command and are still to be read.
@@ -50,7 +58,6 @@ impl Walk<'_> {
         let map =
             if matches!(text.map, Map::Whole(_)) { Map::Whole(span) } else { Map::Runs(runs) };
         let depth = self.runs.last().map_or(0, |run| run.depth);
-        let sh = self.runs.last().is_some_and(|run| run.sh);
         if depth >= self.limits.depth || !self.admit(decoded.bytes.len(), span) {
             if depth >= self.limits.depth {
                 self.doubt(Reason::LimitDepth, span, "backquotes".to_owned(), String::new());
@@ -67,7 +74,7 @@ impl Walk<'_> {
             position: Position::Substitution,
         };
         let scope = self.enter(Ends::Process, None, None);
-        self.begin(nested, reading, None, Some(scope), depth + 1, sh);
+        self.begin(nested, reading, None, Some(scope), depth + 1, self.dialect());
     }
 
     fn read_text(&mut self, bytes: &[u8]) -> (grammar::Syntax, HowRead) {
@@ -102,7 +109,7 @@ impl Walk<'_> {
         let mut found = Found::default();
         let (mut current, mut next) = (Some(command), 0);
         while let Some(index) = current {
-            let origin = (index == command).then_some((text, origins));
+            let origin = (index == command).then_some(Origin { text, words: origins });
             self.read_command(index, origin, &mut found);
             current = found.commands.get(next).copied();
             next += 1;
@@ -114,7 +121,7 @@ impl Walk<'_> {
     }
 
     /// Asks the tables about one command, and takes note of what it starts.
-    fn read_command(&mut self, index: u32, origin: Option<(&Text, &[u32])>, found: &mut Found) {
+    fn read_command(&mut self, index: u32, origin: Option<Origin<'_>>, found: &mut Found) {
         let Some(outer) = self.commands.get(index as usize) else { return };
         if outer.words.len() > self.limits.command_words {
             let span = outer.span;
@@ -215,13 +222,7 @@ impl Walk<'_> {
     }
 
     /// Takes note of something that a command starts, within the limits.
-    fn inner(
-        &mut self,
-        index: u32,
-        inner: Inner,
-        origin: Option<(&Text, &[u32])>,
-        found: &mut Found,
-    ) {
+    fn inner(&mut self, index: u32, inner: Inner, origin: Option<Origin<'_>>, found: &mut Found) {
         let Some(outer) = self.commands.get(index as usize) else { return };
         self.steps = self.steps.saturating_add(weight::INNER);
         let memory = self.kept + self.shell.memory_bytes();
@@ -288,7 +289,8 @@ impl Walk<'_> {
         self.kept += size_of::<SimpleCommand>()
             + weight::of_words(&made.words)
             + weight::of_assignments(&assignments);
-        let kind = if in_shell { self.kind_of(&made.words, false) } else { CommandKind::External };
+        let kind =
+            if in_shell { kind_beside_functions(&made.words) } else { CommandKind::External };
         self.commands.push(SimpleCommand { kind, ..made });
         self.assign_inside(number, assignments, span);
         self.check_command(number);
@@ -318,7 +320,7 @@ impl Walk<'_> {
         &mut self,
         index: u32,
         inner: InnerText,
-        origin: Option<(&Text, &[u32])>,
+        origin: Option<Origin<'_>>,
         found: &mut Found,
     ) {
         let Some(outer) = self.commands.get(index as usize) else { return };
@@ -329,22 +331,21 @@ impl Walk<'_> {
         let via = self.through_shell(via, shell, None, span);
         let Some(outer) = self.commands.get(index as usize) else { return };
         let map = origin
-            .and_then(|(text, origins)| word_map(text, *origins.get(word as usize)?, &bytes))
+            .and_then(|it| word_map(it.text, *it.words.get(word as usize)?, &bytes))
             .unwrap_or(Map::Whole(span));
         let locality = if locality == Locality::Here { outer.locality } else { locality };
         let directory = outer.directory.clone();
         // A word that may be several, or none, leaves open which is which.
         let positional = positional.filter(|words| child && !words.iter().any(is_many));
         // Text that this shell evaluates itself is read like its own text.
-        let own = !child && self.runs.last().is_some_and(|run| run.sh);
-        let sh = dialect == Dialect::Sh || own;
+        let dialect = if child || dialect == Dialect::Sh { dialect } else { self.dialect() };
         found.texts.push(Evaluated {
             bytes,
             map,
             via,
             locality,
             child,
-            sh,
+            dialect,
             positional,
             directory,
             span,
@@ -387,7 +388,7 @@ impl Walk<'_> {
     }
 
     fn begin_evaluated(&mut self, evaluated: Evaluated) {
-        let Evaluated { bytes, map, via, locality, child, sh, positional, directory, span } =
+        let Evaluated { bytes, map, via, locality, child, dialect, positional, directory, span } =
             evaluated;
         self.nested.push(bytes.as_slice().into());
         // Each command in the text has a copy of `via`.
@@ -400,8 +401,10 @@ impl Walk<'_> {
             return;
         }
         let (syntax, reading) = self.read_text(&bytes);
-        if sh && let Some(place) = syntax.bash_only {
-            self.dialect(map.span(place));
+        if dialect == Dialect::Sh
+            && let Some(place) = syntax.bash_only
+        {
+            self.doubt_dialect(map.span(place));
         }
         let depth = self.runs.last().map_or(0, |run| run.depth);
         if child {
@@ -422,10 +425,15 @@ impl Walk<'_> {
         let scope = (!here).then(|| self.enter(Ends::Branch, None, None));
         let text = Text { bytes, syntax, map, via, locality, position: Position::Wrapped };
         self.hidden_bytes(&text);
-        self.begin(text, reading, outer, scope, depth + 1, sh);
+        self.begin(text, reading, outer, scope, depth + 1, dialect);
     }
 
-    pub(crate) fn dialect(&mut self, span: Span) {
+    /// Returns the shell that reads the text that is walked.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.runs.last().map_or(Dialect::Bash, |run| run.dialect)
+    }
+
+    pub(crate) fn doubt_dialect(&mut self, span: Span) {
         let detail = "other shells that are called sh read this otherwise".to_owned();
         self.doubt(Reason::Dialect, span, detail, String::new());
     }
@@ -465,6 +473,7 @@ pub(crate) fn join(from: &Directory, path: &[u8]) -> Directory {
 
 /// From the decoded value of the word that event `word` opens to its source; none if `bytes` is not that value.
 fn word_map(text: &Text, word: u32, bytes: &[u8]) -> Option<Map> {
+    use Kind::*;
     if matches!(text.map, Map::Whole(_)) {
         return None;
     }
@@ -483,8 +492,14 @@ fn word_map(text: &Text, word: u32, bytes: &[u8]) -> Option<Map> {
             Kind::Literal => (start, text.bytes.get(start..end)?),
             Kind::Escape => (start + 1, text.bytes.get(start + 1..end)?),
             Kind::Single => (start + 1, text.bytes.get(start + 1..end.checked_sub(1)?)?),
-            Kind::Double | Kind::Quote | Kind::Close | Kind::Continuation => continue,
-            _ => return None,
+            Double | Quote | Close | Continuation => continue,
+            Blank | Newline | Comment | Operator | Keyword | Number | VariableDescriptor
+            | RedirectOperator | Ansi | Name | Parameter | ParameterOperator | Backquote
+            | Opener | Closer | HereText | HereTabs | HereEnd | PlainWord | Junk | List | AndOr
+            | Pipeline | Simple | PlainCommand | Word | Assignment | ArrayValue | Redirect
+            | Braced | Subscript | Substitution | BraceSubstitution | ProcessSubstitution
+            | Arithmetic | Group | Subshell | If | Branch | Loop | For | Select | Case
+            | CaseItem | Test | Function | Coproc | ExtendedPattern | HereBody => return None,
         };
         runs.push((u32::try_from(value.len()).ok()?, text.map.place(u32::try_from(from).ok()?)));
         value.extend_from_slice(part);

@@ -5,68 +5,82 @@ use crate::extract::known::common_beginning;
 use crate::extract::scope::{Ends, Scope};
 use crate::extract::shell::Value;
 use crate::extract::weight;
-use crate::extract::{Braced, Build, Collecting, Redirecting, Run, Text, Walk};
+use crate::extract::{Build, Collecting, Redirecting, Run, Text, Walk};
 use crate::grammar::redirect::{push_without_continuations, token_text};
-use crate::word::build::{Building, Piece, Place, is_active};
+use crate::word::build::{Building, Piece, WordRole, is_active};
 use crate::{Assignment, Bytes, Count, Position, Reason, Span, Stdin, Thin, Word, WordClass};
+use stockade_programs::Dialect;
 
 impl Walk<'_> {
     pub(crate) fn open(&mut self, text: &Text, event: Event, at: usize) {
+        use Kind::*;
         let span = text.map.span(Span { start: event.start, end: event.end });
         let building = || Building { span, ..Building::default() };
-        self.inputs.moved |= matches!(event.kind, Kind::Coproc | Kind::ProcessSubstitution);
-        if event.kind == Kind::AndOr {
+        self.inputs.moved |= matches!(event.kind, Coproc | ProcessSubstitution);
+        if event.kind == AndOr {
             self.begin_line(&text.bytes, event.start);
         }
         let build = match event.kind {
-            Kind::AndOr => Build::AndOr(self.open_chain(event.flags & flag::BACKGROUND != 0)),
-            Kind::Pipeline => self.open_pipeline(event),
-            Kind::Simple => self.open_simple(text, event),
-            Kind::Word => {
+            AndOr => self.open_and_or(event),
+            Pipeline => self.open_pipeline(event),
+            Simple => self.open_simple(text, event),
+            PlainCommand => return self.plain_command(text, event, at),
+            Word => {
                 self.end_prefixes();
                 Build::Word(building())
             }
-            Kind::Assignment => Build::Assignment {
+            Assignment => Build::Assignment {
                 building: building(),
                 name: Vec::new(),
                 append: event.flags & flag::APPEND != 0,
                 array: false,
             },
-            Kind::ArrayValue => Build::Array,
-            Kind::Redirect => {
-                self.end_prefixes();
-                Build::Redirect(Box::new(Redirecting {
-                    operator: crate::Operator::Write,
-                    descriptor: None,
-                    variable: false,
-                    target: None,
-                    read: false,
-                }))
-            }
-            Kind::Double => {
+            ArrayValue => Build::Array,
+            Redirect => self.open_redirect(),
+            Double => {
                 // Even empty, quotes make a word.
                 self.push(Piece::Quoted, b"");
                 Build::Double
             }
-            Kind::Braced => Build::Braced(Box::new(Braced {
-                quoted: event.flags & flag::QUOTED != 0,
-                operand: building(),
-                ..Braced::default()
-            })),
-            Kind::Subscript => Build::Subscript { building: building() },
-            Kind::Arithmetic => {
-                if let Some(Build::For { scope: scope @ None, .. }) = self.builds.last_mut() {
-                    *scope = None;
-                    self.enter_loop_head();
-                }
+            Braced => {
+                let (quoted, operand) = (event.flags & flag::QUOTED != 0, building());
+                Build::Braced(Box::new(super::Braced { quoted, operand, ..Default::default() }))
+            }
+            Subscript => Build::Subscript { building: building() },
+            Arithmetic => {
+                self.enter_loop_head();
                 Build::Arithmetic { building: building() }
             }
-            Kind::ExtendedPattern => Build::Extended { building: building() },
-            Kind::HereBody => return self.open_here_body(event, at, building()),
-            kind => self.open_compound(kind, span),
+            ExtendedPattern => Build::Extended { building: building() },
+            HereBody => return self.open_here_body(event, at, building()),
+            Substitution => self.open_output(Ends::Process, Position::Substitution),
+            ProcessSubstitution => self.open_output(Ends::Process, Position::ProcessSubstitution),
+            BraceSubstitution => self.open_output(Ends::Branch, Position::Substitution),
+            Subshell => self.scope(Ends::Process, Some(Position::Subshell), None),
+            Coproc => self.scope(Ends::Process, Some(Position::Compound), None),
+            If | Case => self.scope(Ends::Branch, None, None),
+            Branch => self.open_branch(span),
+            CaseItem => self.scope(Ends::Branch, Some(Position::Compound), None),
+            Loop => self.open_loop(),
+            For | Select => Build::For { name: Vec::new(), words: Vec::new(), scope: None },
+            Function => Build::Function { named: false },
+            Test => Build::Test { operator: Vec::new(), last: None },
+            List | Group => Build::Passing,
+            // Tokens and ends: `leaf` and `close` take them.
+            Blank | Newline | Comment | Continuation | Operator | Keyword | Number
+            | VariableDescriptor | RedirectOperator | Literal | Escape | Single | Ansi | Quote
+            | Name | Parameter | ParameterOperator | Backquote | Opener | Closer | HereText
+            | HereTabs | HereEnd | PlainWord | Junk | Close => Build::Passing,
         };
         self.builds.push(build);
         self.opened.push(event);
+    }
+
+    fn open_and_or(&mut self, event: Event) -> Build {
+        match event.flags & flag::BACKGROUND {
+            0 => Build::AndOr(self.open_chain()),
+            _ => Build::AndOr(self.open_background_chain()),
+        }
     }
 
     fn open_pipeline(&mut self, event: Event) -> Build {
@@ -80,41 +94,29 @@ impl Walk<'_> {
         Build::Pipeline { piped, negated, element: 0, directory, scope }
     }
 
-    /// Begins what holds commands: substitutions, subshells, conditions, loops and functions.
-    fn open_compound(&mut self, kind: Kind, span: Span) -> Build {
-        match kind {
-            Kind::Substitution => {
-                self.scope(Ends::Process, Position::Substitution, Some(Reason::Substitution))
-            }
-            Kind::ProcessSubstitution => {
-                self.scope(Ends::Process, Position::ProcessSubstitution, Some(Reason::Substitution))
-            }
-            Kind::BraceSubstitution => {
-                self.scope(Ends::Branch, Position::Substitution, Some(Reason::Substitution))
-            }
-            Kind::Subshell => self.scope(Ends::Process, Position::Subshell, None),
-            Kind::Coproc => self.scope(Ends::Process, Position::Compound, None),
-            Kind::If | Kind::Case => {
-                let scope = Box::new(self.enter(Ends::Branch, None, None));
-                Build::Scope { scope, piece: None }
-            }
-            Kind::Branch => self.open_branch(span),
-            Kind::CaseItem => self.scope(Ends::Branch, Position::Compound, None),
-            Kind::Loop => {
-                let scope = Box::new(self.enter_repeated(Position::Compound));
-                Build::Scope { scope, piece: None }
-            }
-            Kind::For | Kind::Select => {
-                Build::For { name: Vec::new(), words: Vec::new(), scope: None }
-            }
-            Kind::Function => Build::Function { named: false },
-            Kind::Test => Build::Test { operator: Vec::new(), last: None },
-            _ => Build::Passing,
-        }
+    fn open_redirect(&mut self) -> Build {
+        self.end_prefixes();
+        Build::Redirect(Box::new(Redirecting {
+            operator: crate::Operator::Write,
+            descriptor: None,
+            variable: false,
+            target: None,
+            read: false,
+        }))
     }
 
-    fn scope(&mut self, ends: Ends, position: Position, piece: Option<Reason>) -> Build {
-        let scope = Box::new(self.enter(ends, Some(position), None));
+    /// Begins a substitution, whose output is a piece of a word.
+    fn open_output(&mut self, ends: Ends, position: Position) -> Build {
+        self.scope(ends, Some(position), Some(Reason::Substitution))
+    }
+
+    fn open_loop(&mut self) -> Build {
+        let scope = Box::new(self.enter_repeated(Position::Compound));
+        Build::Scope { scope, piece: None }
+    }
+
+    fn scope(&mut self, ends: Ends, position: Option<Position>, piece: Option<Reason>) -> Build {
+        let scope = Box::new(self.enter(ends, position, None));
         Build::Scope { scope, piece }
     }
 
@@ -150,14 +152,14 @@ impl Walk<'_> {
     }
 
     /// A command of plain words alone in its list: the same as its and-or chain, all at once.
-    pub(crate) fn plain_command(&mut self, text: &Text, event: Event, at: usize) {
+    fn plain_command(&mut self, text: &Text, event: Event, at: usize) {
         let end = event.link as usize;
         if let Some(run) = self.runs.last_mut() {
             run.at = end.saturating_add(1);
         }
         self.steps = self.steps.saturating_add(end.saturating_sub(at) as u64);
         self.begin_line(&text.bytes, event.start);
-        let chain = self.open_chain(false);
+        let chain = self.open_chain();
         let span = text.map.span(Span { start: event.start, end: event.end });
         self.tell_shaken(span);
         let mut collecting = self.spare.take().unwrap_or_default();
@@ -177,7 +179,7 @@ impl Walk<'_> {
             }
             let mut building = Building { span, ..Building::default() };
             building.push(Piece::Plain, bytes);
-            let words = self.finish_word(building, Place::Argument);
+            let words = self.finish_word(building, WordRole::Argument);
             collecting.origins.extend(words.iter().map(|_| origin));
             collecting.words.extend(words);
         }
@@ -185,7 +187,11 @@ impl Walk<'_> {
         self.close_chain(chain);
     }
 
+    /// Begins the scope of the `for` or `select` around this, unless it has begun.
     fn enter_loop_head(&mut self) {
+        if !matches!(self.builds.last(), Some(Build::For { scope: None, .. })) {
+            return;
+        }
         let scope = self.enter_repeated(Position::Compound);
         if let Some(Build::For { scope: place, .. }) = self.builds.last_mut() {
             *place = Some(Box::new(scope));
@@ -206,9 +212,7 @@ impl Walk<'_> {
 
     /// The body of a condition or loop.
     fn open_branch(&mut self, span: Span) -> Build {
-        if let Some(Build::For { scope: None, .. }) = self.builds.last() {
-            self.enter_loop_head();
-        }
+        self.enter_loop_head();
         if let Some(Build::For { name, .. }) = self.builds.last()
             && !name.is_empty()
         {
@@ -359,7 +363,7 @@ impl Walk<'_> {
                 let detail = "a function is defined after a command of its name".to_owned();
                 self.doubt(Reason::State, text.map.span(word_span(word)), detail, String::new());
             }
-            self.shell.define(&name, false);
+            self.shell.may_define(&name);
         }
     }
 
@@ -371,9 +375,10 @@ impl Walk<'_> {
                     self.shell.shake("`command_not_found_handle` is defined".to_owned());
                 }
                 // Bash keeps quotes and backslashes in the name.
-                let surely =
-                    matches!(building.segments.as_slice(), [only] if only.piece == Piece::Plain);
-                self.shell.define(name, surely);
+                match building.segments.as_slice() {
+                    [only] if only.piece == Piece::Plain => self.shell.define(name),
+                    _ => self.shell.may_define(name),
+                }
             }
             None => {
                 let detail = "the name of a function is not known".to_owned();
@@ -423,14 +428,14 @@ impl Walk<'_> {
                     }
                     Err(building) => building,
                 };
-                let words = self.finish_word(building, Place::Argument);
+                let words = self.finish_word(building, WordRole::Argument);
                 if let Some(Build::Simple(collecting)) = self.builds.last_mut() {
                     collecting.origins.extend(words.iter().map(|_| origin));
                     collecting.words.extend(words);
                 }
             }
             Some(Build::For { .. }) => {
-                let finished = self.finish_word(building, Place::Argument);
+                let finished = self.finish_word(building, WordRole::Argument);
                 if let Some(Build::For { words, .. }) = self.builds.last_mut() {
                     words.extend(finished);
                 }
@@ -446,33 +451,28 @@ impl Walk<'_> {
     }
 
     /// Carries out the expansions of a word.
-    pub(crate) fn finish_word(&mut self, building: Building, place: Place) -> Vec<Word> {
+    pub(crate) fn finish_word(&mut self, building: Building, place: WordRole) -> Vec<Word> {
         let span = building.span;
         // Only bash reads the `~` behind `=` and `:` of a word that is not an assignment.
         let tilde = building.bytes.windows(2).any(|pair| matches!(pair, b"=~" | b":~"));
-        if tilde && place == Place::Argument && self.runs.last().is_some_and(|run| run.sh) {
-            self.dialect(span);
+        if tilde && place == WordRole::Argument && self.dialect() == Dialect::Sh {
+            self.doubt_dialect(span);
         }
         let finished = building.finish(place, &self.shell.home, &mut self.braces);
         if finished.brace_limit {
             let detail = "brace expansion makes too many words, or ones that are not modelled";
             self.doubt(Reason::LimitBrace, span, detail.to_owned(), String::new());
         }
-        if finished.braces
-            && let Some(run) = self.runs.last()
-            && run.sh
-        {
-            self.dialect(span);
+        if finished.braces && self.dialect() == Dialect::Sh {
+            self.doubt_dialect(span);
         }
         finished.words
     }
 
     fn close_target(&mut self, building: Building) {
         let Some(Build::Redirect(redirect)) = self.builds.last() else { return };
-        let place = match redirect.operator {
-            crate::Operator::HereString => Place::Single,
-            _ => Place::Target,
-        };
+        let here_string = redirect.operator == crate::Operator::HereString;
+        let place = if here_string { WordRole::Single } else { WordRole::Target };
         let span = building.span;
         let words = self.finish_word(building, place);
         let word = match <[Word; 1]>::try_from(words) {
@@ -486,22 +486,22 @@ impl Walk<'_> {
     }
 
     fn close_assignment(&mut self, event: Event, head: Head, building: Building, span: Span) {
-        let mut words = self.finish_word(building, Place::Value);
+        let mut words = self.finish_word(building, WordRole::Value);
         let value = words.pop().unwrap_or(Word { span, class: WordClass::Exact(Bytes::EMPTY) });
         let Some(Build::Simple(collecting)) = self.builds.last_mut() else {
             // An element of an array.
             return;
         };
-        let Head { name, append, array, operand } = head;
-        if operand {
+        if head.operand {
             self.steps = self.steps.saturating_add(weight::SET);
-            if array {
+            if head.array {
                 self.array_operands.insert((collecting.command, collecting.words.len()));
             }
-            collecting.words.push(operand_word(&name, append, &value, array, span));
+            collecting.words.push(operand_word(&head, &value, span));
             collecting.origins.push(event.link);
             return;
         }
+        let Head { name, append, array, .. } = head;
         let name = name.into();
         collecting.assignments.push(Assignment { name, array, append, value, span });
         // Later assignments of the same command see this one.
@@ -518,7 +518,7 @@ impl Walk<'_> {
         let Some(run) = self.runs.last_mut() else { return };
         run.at = run.at.saturating_sub(1);
         let text = std::rc::Rc::clone(&run.text);
-        let (depth, sh) = (run.depth, run.sh);
+        let (depth, dialect) = (run.depth, run.dialect);
         let position = self.positions.last().copied().unwrap_or(Position::Top);
         self.positions.push(position);
         self.runs.push(Run {
@@ -529,12 +529,12 @@ impl Walk<'_> {
             scope: None,
             depth,
             here: Some(body),
-            sh,
+            dialect,
         });
     }
 
     fn close_here_body(&mut self, building: Building, span: Span) {
-        let words = self.finish_word(Building { span, ..building }, Place::Single);
+        let words = self.finish_word(Building { span, ..building }, WordRole::Single);
         if let Some(Build::Redirect(redirect)) = self.builds.last_mut() {
             redirect.target = words.into_iter().next();
         }
@@ -550,11 +550,11 @@ struct Head {
 }
 
 /// `name=value` as an operand of a declaration builtin: one word.
-fn operand_word(name: &[u8], append: bool, value: &Word, array: bool, span: Span) -> Word {
-    let mut front = name.to_vec();
-    front.extend_from_slice(if append { b"+=" } else { b"=" });
+fn operand_word(head: &Head, value: &Word, span: Span) -> Word {
+    let mut front = head.name.clone();
+    front.extend_from_slice(if head.append { b"+=" } else { b"=" });
     let class = match &value.class {
-        WordClass::Exact(bytes) if !array => {
+        WordClass::Exact(bytes) if !head.array => {
             front.extend_from_slice(bytes);
             WordClass::Exact(front.into())
         }

@@ -92,12 +92,14 @@ impl Walk<'_> {
         scope
     }
 
-    pub(crate) fn open_chain(&mut self, background: bool) -> Chain {
-        let process = background.then(|| {
-            self.steps = self.steps.saturating_add(weight::PROCESS);
-            Box::new(self.enter(Ends::Process, None, None))
-        });
-        Chain { start: self.shell.mark(), later: None, process }
+    pub(crate) fn open_chain(&self) -> Chain {
+        Chain { start: self.shell.mark(), later: None, process: None }
+    }
+
+    pub(crate) fn open_background_chain(&mut self) -> Chain {
+        self.steps = self.steps.saturating_add(weight::PROCESS);
+        let process = Some(Box::new(self.enter(Ends::Process, None, None)));
+        Chain { process, ..self.open_chain() }
     }
 
     /// An operator of a chain: `||` means that what came before may have failed.

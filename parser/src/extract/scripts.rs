@@ -71,11 +71,10 @@ impl Walk<'_> {
     /// Notes that the command runs a script.
     pub(super) fn note_script(&mut self, command: u32, span: Span) {
         // In the list of the text itself, and not in background, what follows starts when the script is over.
-        let in_list = self.opened.iter().all(|event| match event.kind {
-            Kind::List => true,
-            Kind::AndOr => event.flags & flag::BACKGROUND == 0,
-            Kind::Pipeline => event.flags & flag::PIPED == 0,
-            _ => false,
+        let in_list = self.opened.iter().all(|event| {
+            event.kind == Kind::List
+                || (event.kind == Kind::AndOr && event.flags & flag::BACKGROUND == 0)
+                || (event.kind == Kind::Pipeline && event.flags & flag::PIPED == 0)
         });
         let at_top = self.positions.last() == Some(&Position::Top) && self.runs.len() == 1;
         let before = (in_list && at_top).then_some((self.commands.len(), self.writes.len()));

@@ -408,13 +408,16 @@ impl Shell {
         changed.len() as u64
     }
 
-    /// A function is defined; `surely` under the name that is told.
-    pub(crate) fn define(&mut self, name: &[u8], surely: bool) {
+    /// A function is defined, surely under the name that is told.
+    pub(crate) fn define(&mut self, name: &[u8]) {
+        self.may_define(name);
+        *self.functions.entry(name.to_vec()).or_default() += 1;
+        self.defined.push(name.to_vec());
+    }
+
+    /// A function may be defined under this name.
+    pub(crate) fn may_define(&mut self, name: &[u8]) {
         self.perhaps.insert(name.to_vec());
-        if surely {
-            *self.functions.entry(name.to_vec()).or_default() += 1;
-            self.defined.push(name.to_vec());
-        }
     }
 
     /// Says whether the name is surely that of a function here, which nothing takes away.

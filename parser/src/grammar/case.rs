@@ -11,8 +11,10 @@ pub(crate) enum CaseAt {
     Subject,
     In,
     Item,
-    /// In the patterns of the item with this node; a pattern was read.
-    Pattern(u32, bool),
+    /// In front of a pattern of the item with this node.
+    Pattern(u32),
+    /// Behind one.
+    BehindPattern(u32),
     Body(u32),
 }
 
@@ -39,7 +41,8 @@ impl Parser<'_> {
                 Ok(())
             }
             CaseAt::Item => self.case_item(node),
-            CaseAt::Pattern(item, read) => self.case_pattern(node, item, read),
+            CaseAt::Pattern(item) => self.case_pattern(node, item),
+            CaseAt::BehindPattern(item) => self.behind_pattern(node, item),
             CaseAt::Body(item) => self.case_body_end(node, item),
         }
     }
@@ -61,29 +64,34 @@ impl Parser<'_> {
             self.take_continuations();
             self.leaf(Kind::Opener, self.pos + 1);
         }
-        self.stack.push(Frame::Case { node, at: CaseAt::Pattern(item, false) });
+        self.stack.push(Frame::Case { node, at: CaseAt::Pattern(item) });
         Ok(())
     }
 
-    fn case_pattern(&mut self, node: u32, item: u32, read: bool) -> Step {
+    fn case_pattern(&mut self, node: u32, item: u32) -> Step {
+        self.take_blanks();
+        if self.peek().is_none_or(is_meta) && !self.substitution_ahead() {
+            return Err(self.missing(node, "a pattern is expected"));
+        }
+        self.stack.push(Frame::Case { node, at: CaseAt::BehindPattern(item) });
+        self.push_word(WordMode::Plain, flag::PATTERN);
+        Ok(())
+    }
+
+    fn behind_pattern(&mut self, node: u32, item: u32) -> Step {
         self.take_blanks();
         match self.peek() {
-            Some(b'|') if read => {
+            Some(b'|') => {
                 self.take_continuations();
                 self.leaf(Kind::Operator, self.pos + 1);
-                self.stack.push(Frame::Case { node, at: CaseAt::Pattern(item, false) });
+                self.stack.push(Frame::Case { node, at: CaseAt::Pattern(item) });
                 Ok(())
             }
-            Some(b')') if read => {
+            Some(b')') => {
                 self.take_continuations();
                 self.leaf(Kind::Closer, self.pos + 1);
                 self.stack.push(Frame::Case { node, at: CaseAt::Body(item) });
-                self.push_list(false);
-                Ok(())
-            }
-            Some(byte) if !read && (!is_meta(byte) || self.substitution_ahead()) => {
-                self.stack.push(Frame::Case { node, at: CaseAt::Pattern(item, true) });
-                self.push_word(WordMode::Plain, flag::PATTERN);
+                self.push_list();
                 Ok(())
             }
             Some(_) | None => Err(self.missing(node, "a pattern is expected")),

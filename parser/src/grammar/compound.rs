@@ -33,64 +33,59 @@ pub(crate) enum ForAt {
 
 impl Parser<'_> {
     /// Starts the compound command here, if there is one.
-    pub(crate) fn start_compound(&mut self) -> Result<bool, crate::grammar::SyntaxError> {
+    pub(crate) fn start_compound(&mut self) -> Result<bool, super::SyntaxError> {
+        use Keyword::*;
         self.take_continuations();
         if self.byte(self.pos) == Some(b'(') {
             self.start_parenthesis()?;
             return Ok(true);
         }
         let Some((keyword, end)) = self.keyword() else { return Ok(false) };
-        let kind = match keyword {
-            Keyword::OpenBrace => Kind::Group,
-            Keyword::If => Kind::If,
-            Keyword::While | Keyword::Until => Kind::Loop,
-            Keyword::For => Kind::For,
-            Keyword::Select => Kind::Select,
-            Keyword::Case => Kind::Case,
-            Keyword::OpenTest => Kind::Test,
-            Keyword::Then
-            | Keyword::Else
-            | Keyword::Elif
-            | Keyword::Fi
-            | Keyword::Do
-            | Keyword::Done
-            | Keyword::Esac
-            | Keyword::In
-            | Keyword::Function
-            | Keyword::Coproc
-            | Keyword::Time
-            | Keyword::Not
-            | Keyword::CloseBrace => return Ok(false),
-        };
+        match keyword {
+            OpenBrace => {
+                let node = self.open_keyword(Kind::Group, end)?;
+                let pending = self.level;
+                self.stack.push(Frame::Closing { node, byte: b'{', pending });
+                self.push_list();
+            }
+            If => {
+                let node = self.open_keyword(Kind::If, end)?;
+                self.stack.push(Frame::If { node, at: IfAt::Condition });
+                self.push_list();
+            }
+            While | Until => {
+                let node = self.open_keyword(Kind::Loop, end)?;
+                self.stack.push(Frame::Loop { node, at: LoopAt::Condition });
+                self.push_list();
+            }
+            For | Select => {
+                let kind = if keyword == For { Kind::For } else { Kind::Select };
+                let node = self.open_keyword(kind, end)?;
+                self.stack.push(Frame::For { node, at: ForAt::Name });
+            }
+            Case => {
+                let node = self.open_keyword(Kind::Case, end)?;
+                self.stack.push(Frame::Case { node, at: super::case::CaseAt::Subject });
+            }
+            OpenTest => {
+                let node = self.open_keyword(Kind::Test, end)?;
+                self.stack.push(Frame::Test { node, depth: 0, any: false });
+            }
+            Then | Else | Elif | Fi | Do | Done | Esac | In | Function | Coproc | Time | Not
+            | CloseBrace => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Opens the node of a compound command, and takes its keyword, which ends at `end`.
+    fn open_keyword(&mut self, kind: Kind, end: usize) -> Result<u32, super::SyntaxError> {
         self.deepen()?;
         let node = self.open(kind, 0);
-        if matches!(keyword, Keyword::Select | Keyword::OpenTest) {
+        if matches!(kind, Kind::Select | Kind::Test) {
             self.bash_only(self.pos, end);
         }
         self.leaf(Kind::Keyword, end);
-        match keyword {
-            Keyword::OpenBrace => {
-                let pending = self.level;
-                self.stack.push(Frame::Closing { node, byte: b'{', pending });
-                self.push_list(false);
-            }
-            Keyword::If => {
-                self.stack.push(Frame::If { node, at: IfAt::Condition });
-                self.push_list(false);
-            }
-            Keyword::While | Keyword::Until => {
-                self.stack.push(Frame::Loop { node, at: LoopAt::Condition });
-                self.push_list(false);
-            }
-            Keyword::For | Keyword::Select => {
-                self.stack.push(Frame::For { node, at: ForAt::Name });
-            }
-            Keyword::Case => {
-                self.stack.push(Frame::Case { node, at: super::case::CaseAt::Subject })
-            }
-            _ => self.stack.push(Frame::Test { node, depth: 0, any: false }),
-        }
-        Ok(true)
+        Ok(node)
     }
 
     fn start_parenthesis(&mut self) -> Step {
@@ -120,7 +115,7 @@ impl Parser<'_> {
         let node = self.open(Kind::Subshell, 0);
         self.leaf(Kind::Opener, self.pos + 1);
         self.stack.push(Frame::Closing { node, byte: b'(', pending: self.level });
-        self.push_list(false);
+        self.push_list();
         Ok(())
     }
 
@@ -206,7 +201,7 @@ impl Parser<'_> {
     /// Opens the branch of a condition or loop: a list that may not run, or run often.
     fn push_branch(&mut self) -> u32 {
         let branch = self.open(Kind::Branch, 0);
-        self.push_list(false);
+        self.push_list();
         branch
     }
 
@@ -223,7 +218,7 @@ impl Parser<'_> {
                 }
                 if self.take_keyword(Keyword::Elif) {
                     self.stack.push(Frame::If { node, at: IfAt::Condition });
-                    self.push_list(false);
+                    self.push_list();
                 } else if self.take_keyword(Keyword::Else) {
                     self.push_if(node, IfAt::Else);
                 } else {
@@ -260,7 +255,7 @@ impl Parser<'_> {
                 self.expect(Keyword::Do, node, "`do` is expected")?;
                 let branch = self.open(Kind::Branch, 0);
                 self.stack.push(Frame::Loop { node, at: LoopAt::Body(branch) });
-                self.push_list(false);
+                self.push_list();
             }
             LoopAt::Body(branch) => {
                 self.close(branch);
@@ -312,7 +307,7 @@ impl Parser<'_> {
                 let _ = branch;
                 let end = if brace { Keyword::CloseBrace } else { Keyword::Done };
                 self.stack.push(Frame::For { node, at: ForAt::Body(end) });
-                self.push_list(false);
+                self.push_list();
                 Ok(())
             }
             ForAt::Body(end) => {

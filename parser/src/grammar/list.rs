@@ -78,18 +78,23 @@ impl Parser<'_> {
         }
     }
 
-    /// Starts a list here.
-    pub(crate) fn push_list(&mut self, top: bool) {
+    /// Starts a list here, inside what is open.
+    pub(crate) fn push_list(&mut self) {
         let node = self.open(Kind::List, 0);
-        self.stack.push(Frame::List { node, separated: true, count: 0, top });
+        self.stack.push(Frame::List { node, separated: true, count: 0, top: false });
+    }
+
+    /// Starts the list of the text itself here.
+    pub(crate) fn push_top_list(&mut self) {
+        let node = self.open(Kind::List, 0);
+        self.stack.push(Frame::List { node, separated: true, count: 0, top: true });
     }
 
     pub(crate) fn step_list(&mut self, node: u32, separated: bool, count: u32, top: bool) -> Step {
         self.take_blanks();
-        let stay = |separated| Frame::List { node, separated, count, top };
         let Some(byte) = self.peek() else { return self.close_list(node, count) };
         if byte == b'\n' {
-            self.stack.push(stay(true));
+            self.stack.push(Frame::List { node, separated: true, count, top });
             self.newline();
             if top {
                 self.line_start = self.pos;

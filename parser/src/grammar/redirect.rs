@@ -214,6 +214,7 @@ impl Parser<'_> {
 
     /// The delimiter after quote removal, and whether a part of it was quoted.
     fn delimiter(&mut self, node: u32) -> (Vec<u8>, bool) {
+        use Kind::*;
         let mut delimiter = Vec::new();
         let mut quoted = false;
         let (mut strange, mut depends) = (None, None);
@@ -245,8 +246,16 @@ impl Parser<'_> {
                     }
                 }
                 Kind::Quote => quoted = true,
-                Kind::Word | Kind::Double | Kind::Close | Kind::Continuation => {}
-                _ => strange = Some(Span { start: event.start, end: event.end }),
+                Word | Double | Close | Continuation => {}
+                Blank | Newline | Comment | Operator | Keyword | Number | VariableDescriptor
+                | RedirectOperator | Name | ParameterOperator | Backquote | Opener | Closer
+                | HereText | HereTabs | HereEnd | PlainWord | Junk | List | AndOr | Pipeline
+                | Simple | PlainCommand | Assignment | ArrayValue | Redirect | Braced
+                | Subscript | Substitution | BraceSubstitution | ProcessSubstitution
+                | Arithmetic | Group | Subshell | If | Branch | Loop | For | Select | Case
+                | CaseItem | Test | Function | Coproc | ExtendedPattern | HereBody => {
+                    strange = Some(Span { start: event.start, end: event.end });
+                }
             }
         }
         if let Some(span) = depends {

@@ -38,10 +38,10 @@ pub(crate) fn scan(program: &[u8]) -> Findings {
             Token::Sign(b'\n') if continues(&tokens, at) => {}
             Token::Sign(b';' | b'\n' | b'}') => (print, depth) = (false, 0),
             Token::Sign(b'>') if print && depth == 0 => {
-                file(&mut findings, next, tokens.get(at + 2), true)
+                file(&mut findings, Access::Write, next, tokens.get(at + 2))
             }
             Token::Sign(b'<') if follows_getline(&tokens, at) => {
-                file(&mut findings, next, tokens.get(at + 2), false);
+                file(&mut findings, Access::Read, next, tokens.get(at + 2));
             }
             Token::Name(_)
             | Token::Text(_)
@@ -95,11 +95,10 @@ enum Token {
 /// `system("text")` with one literal is known; everything else is not.
 fn system(findings: &mut Findings, tokens: &[Token], at: usize) {
     let call = tokens.get(at + 1..at + 4).unwrap_or_default();
-    match call {
-        [Token::Sign(b'('), Token::Text(Some(text)), Token::Sign(b')')] => {
-            findings.executes.push(text.clone());
-        }
-        _ => findings.may_execute = true,
+    if let [Token::Sign(b'('), Token::Text(Some(text)), Token::Sign(b')')] = call {
+        findings.executes.push(text.clone());
+    } else {
+        findings.may_execute = true;
     }
 }
 
@@ -112,32 +111,40 @@ fn pipe(findings: &mut Findings, tokens: &[Token], at: usize) {
         Some(_) => false,
     };
     let getline = matches!(tokens.get(at + 1), Some(Token::Name(name)) if name == b"getline");
-    match (before(1), tokens.get(at + 1), tokens.get(at + 2)) {
-        (_, Some(Token::Text(Some(text))), None | Some(Token::Sign(b';' | b'\n' | b'}'))) => {
-            findings.executes.push(text.clone());
-        }
-        (Some(Token::Text(Some(text))), _, _) if opens && getline => {
-            findings.executes.push(text.clone());
-        }
-        _ => findings.may_execute = true,
+    let ends = matches!(tokens.get(at + 2), None | Some(Token::Sign(b';' | b'\n' | b'}')));
+    let text = |token: Option<&Token>| {
+        let Some(Token::Text(text)) = token else { return None };
+        text.clone()
+    };
+    let behind = text(tokens.get(at + 1)).filter(|_| ends);
+    match behind.or_else(|| text(before(1)).filter(|_| opens && getline)) {
+        Some(text) => findings.executes.push(text),
+        None => findings.may_execute = true,
     }
 }
 
-fn file(findings: &mut Findings, name: Option<&Token>, behind: Option<&Token>, write: bool) {
+/// Direction of a redirection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+fn file(findings: &mut Findings, access: Access, name: Option<&Token>, behind: Option<&Token>) {
     let ends = matches!(behind, None | Some(Token::Sign(b';' | b'\n' | b'}' | b')')));
-    match name {
-        Some(Token::Text(Some(name))) if ends => {
-            if name.starts_with(b"/inet") {
-                findings.network = true;
-            } else if name == b"/dev/stdout" || name == b"/dev/stderr" || name == b"-" {
-            } else if write {
-                findings.writes.push(name.clone());
-            } else {
-                findings.reads.push(name.clone());
-            }
+    if ends && let Some(Token::Text(Some(name))) = name {
+        if name.starts_with(b"/inet") {
+            findings.network = true;
+        } else if name == b"/dev/stdout" || name == b"/dev/stderr" || name == b"-" {
+        } else if access == Access::Write {
+            findings.writes.push(name.clone());
+        } else {
+            findings.reads.push(name.clone());
         }
-        _ if write => (findings.may_write, findings.network) = (true, true),
-        _ => (findings.may_read, findings.network) = (true, true),
+    } else if access == Access::Write {
+        (findings.may_write, findings.network) = (true, true);
+    } else {
+        (findings.may_read, findings.network) = (true, true);
     }
 }
 

@@ -37,7 +37,7 @@ impl Parser<'_> {
                 }
                 b'$' => {
                     self.stack.push(back);
-                    return self.dollar(true);
+                    return self.dollar(flag::QUOTED);
                 }
                 b'<' | b'>' if self.is_process_substitution(end) => {
                     self.stack.push(back);

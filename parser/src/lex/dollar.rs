@@ -12,15 +12,14 @@ fn is_plain_in_operand(byte: u8) -> bool {
 
 impl Parser<'_> {
     /// Reads what the `$` here introduces; the caller's frame is already back on the stack.
-    pub(crate) fn dollar(&mut self, quoted: bool) -> Step {
-        let flags = if quoted { flag::QUOTED } else { 0 };
+    pub(crate) fn dollar(&mut self, flags: u8) -> Step {
         let Some((next, after)) = self.look(self.pos + 1) else {
             self.leaf(Kind::Literal, self.pos + 1);
             return Ok(());
         };
         match next {
             b'(' => self.open_parenthesis(after, flags),
-            b'{' => self.open_braced(after, quoted),
+            b'{' => self.open_braced(after, flags),
             b'[' => {
                 self.bash_only(self.pos, after);
                 self.deepen()?;
@@ -30,8 +29,8 @@ impl Parser<'_> {
                 self.stack.push(Frame::Arithmetic { node, end, depth: 0, brackets: 0 });
                 Ok(())
             }
-            b'\'' if !quoted => self.ansi_quotes(after - 1),
-            b'"' if !quoted => {
+            b'\'' if flags == 0 => self.ansi_quotes(after - 1),
+            b'"' if flags == 0 => {
                 self.bash_only(self.pos, after);
                 self.open_double(after - self.pos)
             }
@@ -58,11 +57,14 @@ impl Parser<'_> {
     /// or a brace, the second `$` begins a substitution there, and quotes in it do not count outside; when bash expands
     /// the text, the `$$` is the process number.
     fn doubt_second_dollar(&mut self, after: usize) {
-        let opens: &[u8] = match self.stack.last() {
+        let around = self.stack.last();
+        let opens: &[u8] = if matches!(around, Some(Frame::Word { .. })) {
             // In a word itself bash reads `$$` at once.
-            Some(Frame::Word { .. }) => b"",
-            Some(Frame::Double { .. } | Frame::HereBody { .. }) => b"({[",
-            _ => b"({['\"",
+            b""
+        } else if matches!(around, Some(Frame::Double { .. } | Frame::HereBody { .. })) {
+            b"({["
+        } else {
+            b"({['\""
         };
         if let Some((_, end)) = self.look(after).filter(|(byte, _)| opens.contains(byte)) {
             let span = Span::new(self.pos, end);
@@ -116,14 +118,13 @@ impl Parser<'_> {
         self.leaf(Kind::Opener, after);
         self.stack.push(Frame::Closing { node, byte, pending: self.level });
         self.level = self.pending.len();
-        self.push_list(false);
+        self.push_list();
     }
 
-    fn open_braced(&mut self, after: usize, quoted: bool) -> Step {
+    fn open_braced(&mut self, after: usize, flags: u8) -> Step {
         self.deepen()?;
         let start = self.pos;
-        let flags = if quoted { flag::QUOTED } else { 0 };
-        let mode = if quoted { OperandMode::QuotedLiteral } else { OperandMode::Plain };
+        let mode = if flags == 0 { OperandMode::Plain } else { OperandMode::QuotedLiteral };
         if let Some((b' ' | b'\t' | b'\n' | b'|', next)) = self.look(after) {
             let span = Span::new(start, next);
             self.trouble(Reason::Version, span, "`${ list; }` runs commands from bash 5.3 on");
@@ -240,15 +241,13 @@ impl Parser<'_> {
                 b'\\' if self.byte(self.pos + 1) == Some(b'\'') && self.in_here_body == 0 => {
                     self.leaf(Kind::Literal, self.pos + 2);
                 }
-                b'\\' => self.escape_in_double(true),
+                b'\\' => self.escape_in_braces(),
                 b'\'' if mode == OperandMode::QuotedLiteral => {
                     self.stack.push(Frame::Operand { node, mode });
                     return self.open_literal_quotes();
                 }
                 b'\'' => self.single_quotes()?,
-                b'`' => {
-                    self.backquotes(if mode == OperandMode::Plain { 0 } else { flag::QUOTED })?
-                }
+                b'`' => self.backquotes(mode.flags())?,
                 b'"' => {
                     self.stack.push(Frame::Operand { node, mode });
                     return self.open_double(1);
@@ -284,13 +283,13 @@ impl Parser<'_> {
             }
             return self.ansi_in_quotes();
         }
-        self.dollar(mode != OperandMode::Plain)
+        self.dollar(mode.flags())
     }
 
     /// `$'..'` in an operand inside double quotes: bash decodes it first, and expands what comes out.
     fn ansi_in_quotes(&mut self) -> Step {
         let start = self.pos;
-        self.dollar(false)?;
+        self.dollar(0)?;
         let token = self.source.get(start..self.pos).unwrap_or_default();
         let quote = token.iter().position(|byte| *byte == b'\'').map_or(0, |at| at + 1);
         let mut value = Vec::new();
@@ -329,11 +328,11 @@ impl Parser<'_> {
     pub(crate) fn step_literal_quotes(&mut self, end: usize, outer_end: usize) -> Step {
         while let Some(byte) = self.byte(self.pos) {
             match byte {
-                b'\\' => self.escape_in_double(true),
+                b'\\' => self.escape_in_braces(),
                 b'`' => self.backquotes(flag::QUOTED)?,
                 b'$' => {
                     self.stack.push(Frame::LiteralQuotes { end, outer_end });
-                    return self.dollar(true);
+                    return self.dollar(flag::QUOTED);
                 }
                 _ if is_plain(byte) => self.literal_run(is_plain),
                 _ => self.leaf(Kind::Literal, self.pos + 1),

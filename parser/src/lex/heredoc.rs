@@ -219,7 +219,7 @@ impl Parser<'_> {
                         line_end,
                         line_start,
                     });
-                    return self.dollar(true);
+                    return self.dollar(flag::QUOTED);
                 }
                 _ => {
                     let rest = self.source.get(self.pos..self.end).unwrap_or_default();

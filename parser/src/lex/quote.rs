@@ -56,11 +56,11 @@ impl Parser<'_> {
                     );
                 }
                 Some(b'"') => break,
-                Some(b'\\') => self.escape_in_double(false),
+                Some(b'\\') => self.escape_in_double(),
                 Some(b'`') => self.backquotes(flag::QUOTED)?,
                 Some(b'$') => {
                     self.stack.push(Frame::Double { node });
-                    return self.dollar(true);
+                    return self.dollar(flag::QUOTED);
                 }
                 Some(_) => self.literal_run(is_plain_in_double),
             }
@@ -71,12 +71,19 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A backslash in double quotes: it escapes only a few characters, `}` among them inside `${ }`.
-    pub(crate) fn escape_in_double(&mut self, in_braces: bool) {
+    /// A backslash in `${ }` inside double quotes: it escapes `}` too.
+    pub(crate) fn escape_in_braces(&mut self) {
+        match self.byte(self.pos + 1) {
+            Some(b'}') => self.leaf(Kind::Escape, self.pos + 2),
+            Some(_) | None => self.escape_in_double(),
+        }
+    }
+
+    /// A backslash in double quotes: it escapes only a few characters.
+    fn escape_in_double(&mut self) {
         match self.byte(self.pos + 1) {
             Some(b'\n') => self.leaf(Kind::Continuation, self.pos + 2),
             Some(b'$' | b'`' | b'"' | b'\\') => self.leaf(Kind::Escape, self.pos + 2),
-            Some(b'}') if in_braces => self.leaf(Kind::Escape, self.pos + 2),
             Some(_) | None => self.leaf(Kind::Literal, self.pos + 1),
         }
     }

@@ -28,7 +28,7 @@ impl Parser<'_> {
                 }
                 b'$' => {
                     self.stack.push(Frame::Word { node, mode });
-                    return self.dollar(false);
+                    return self.dollar(0);
                 }
                 b'(' if self.opens_group(mode) => {
                     self.stack.push(Frame::Word { node, mode });
@@ -109,7 +109,7 @@ impl Parser<'_> {
                 }
                 b'$' => {
                     self.stack.push(Frame::Group { node, depth, regex });
-                    return self.dollar(false);
+                    return self.dollar(0);
                 }
                 b'<' | b'>' if self.look(self.pos + 1).is_some_and(|(next, _)| next == b'(') => {
                     self.stack.push(Frame::Group { node, depth, regex });

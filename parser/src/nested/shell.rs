@@ -12,11 +12,16 @@ const NAME: &[u8] = b"sh";
 
 /// Where the text of a shell runs.
 #[derive(Clone, Copy)]
-enum Shell<'a> {
+pub(crate) enum Shell<'a> {
     /// In this one, as that of `eval`.
     Own,
     /// In a new one, with these words in front of the text.
     Started(&'a [&'a [u8]]),
+}
+
+impl Shell<'static> {
+    /// A new one, which gets the text behind `-c`.
+    pub(crate) const NEW: Shell<'static> = Shell::Started(&[b"-c"]);
 }
 
 impl Reader<'_> {
@@ -25,11 +30,11 @@ impl Reader<'_> {
         self.row.body.grammar.style != Style::Shell && self.locality == Locality::Here
     }
 
-    /// A text that a shell evaluates, a new one if it is a `child`.
-    pub(crate) fn text(&mut self, dialect: Dialect, child: bool, value: &Argument) {
+    /// A text that a shell evaluates.
+    pub(crate) fn text(&mut self, dialect: Dialect, shell: Shell<'_>, value: &Argument) {
         self.executes(value.index, Some(value.word.clone()));
         match value.word.exact() {
-            Some(bytes) => self.push_text(dialect, value.index, bytes.to_vec(), shell_of(child)),
+            Some(bytes) => self.push_text(dialect, value.index, bytes.to_vec(), shell),
             None if self.strict => {
                 self.doubt(Reason::EvaluatorText, value.index, "the text is not known");
             }
@@ -38,7 +43,7 @@ impl Reader<'_> {
     }
 
     /// Words that become one text, with a blank between them.
-    pub(crate) fn words(&mut self, dialect: Dialect, child: bool, words: &[Argument]) {
+    pub(crate) fn words(&mut self, dialect: Dialect, shell: Shell<'_>, words: &[Argument]) {
         let Some(first) = words.first() else { return };
         self.executes(first.index, Some(first.word.clone()));
         let mut text = Vec::new();
@@ -52,7 +57,7 @@ impl Reader<'_> {
             }
             text.extend_from_slice(bytes);
         }
-        self.push_text(dialect, first.index, text, shell_of(child));
+        self.push_text(dialect, first.index, text, shell);
     }
 
     /// A command whose words the program quotes for a shell, as `sudo -s` does.
@@ -109,18 +114,12 @@ impl Reader<'_> {
             );
             input && redirect.descriptor.is_none_or(|number| number == 0)
         });
-        let text = match (
-            self.command.stdin,
-            last.map(|redirect| (redirect.operator, &redirect.target)),
-        ) {
-            (Stdin::Text, Some((operator, RedirectTarget::Text(word)))) => {
-                word.exact().map(|bytes| {
-                    let newline: &[u8] = if operator == Operator::HereString { b"\n" } else { b"" };
-                    [bytes, newline].concat()
-                })
-            }
-            _ => None,
-        };
+        let text = last.filter(|_| self.command.stdin == Stdin::Text).and_then(|redirect| {
+            let RedirectTarget::Text(word) = &redirect.target else { return None };
+            let is_string = redirect.operator == Operator::HereString;
+            let newline: &[u8] = if is_string { b"\n" } else { b"" };
+            Some([word.exact()?, newline].concat())
+        });
         match text {
             Some(bytes) => self.push_text(dialect, argument.index, bytes, Shell::Started(&[])),
             None => {
@@ -132,9 +131,4 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// The shell for the text of a `child`, which gets it behind `-c`, or this one.
-fn shell_of(child: bool) -> Shell<'static> {
-    if child { Shell::Started(&[b"-c"]) } else { Shell::Own }
 }

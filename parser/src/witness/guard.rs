@@ -1,6 +1,7 @@
 //! Signs that the witness's tree cannot be trusted, whatever its marks are.
 
 use super::NodeKind;
+use super::kind::Part;
 use super::lower::lost_dash;
 use super::shape::Shape;
 use crate::{Reason, Span};
@@ -39,25 +40,30 @@ pub(super) fn doubt(shape: &Shape) -> Option<Doubt> {
 
 /// Says whether a leaf holds what starts an expansion, outside of single quotes.
 fn hides_opener(shape: &Shape, index: usize) -> bool {
-    match shape.kind(index) {
-        NodeKind::RawString
-        | NodeKind::AnsiCString
-        | NodeKind::Comment
-        | NodeKind::Token
-        | NodeKind::HeredocStart
-        | NodeKind::HeredocEnd => false,
-        NodeKind::HeredocBody if is_quoted(shape, index) => false,
-        NodeKind::HeredocBody => {
-            // Text between its expansions belongs to no node.
-            let mut reached = shape.span(index).start;
-            shape.children(index).any(|child| {
-                let gap = Span { start: reached, end: shape.span(child).start };
-                reached = shape.span(child).end;
-                holds_opener(gap.of(shape.text()))
-            }) || holds_opener(Span { start: reached, end: shape.span(index).end }.of(shape.text()))
-        }
-        _ => shape.is_leaf(index) && holds_opener(shape.bytes(index)),
+    let kind = shape.kind(index);
+    if kind == NodeKind::HeredocBody && !is_quoted(shape, index) {
+        // Text between its expansions belongs to no node.
+        let mut reached = shape.span(index).start;
+        return shape.children(index).any(|child| {
+            let gap = Span { start: reached, end: shape.span(child).start };
+            reached = shape.span(child).end;
+            holds_opener(gap.of(shape.text()))
+        }) || holds_opener(
+            Span { start: reached, end: shape.span(index).end }.of(shape.text()),
+        );
     }
+    // Every other leaf is looked into, one that has no entry as well.
+    let is_plain = matches!(
+        kind,
+        NodeKind::RawString
+            | NodeKind::AnsiCString
+            | NodeKind::Comment
+            | NodeKind::Token
+            | NodeKind::HeredocStart
+            | NodeKind::HeredocEnd
+            | NodeKind::HeredocBody
+    );
+    !is_plain && shape.is_leaf(index) && holds_opener(shape.bytes(index))
 }
 
 /// Says whether the delimiter of the here-document that node `index` is the body of is quoted.
@@ -104,6 +110,7 @@ fn quotes_in_expansion(shape: &Shape, index: usize) -> bool {
 
 /// Says whether a child of an expression in `[ ]` is an operator of the shell.
 fn holds_operator(shape: &Shape, index: usize) -> bool {
+    use Part::*;
     if shape.kind(index) != NodeKind::Token
         || !matches!(
             shape.bytes(index),
@@ -114,14 +121,11 @@ fn holds_operator(shape: &Shape, index: usize) -> bool {
     }
     let mut above = shape.parent(index);
     for _ in 0..MAX_EXPRESSION_DEPTH {
-        match shape.kind(above) {
-            NodeKind::BinaryExpression
-            | NodeKind::UnaryExpression
-            | NodeKind::ParenthesizedExpression
-            | NodeKind::PostfixExpression
-            | NodeKind::TernaryExpression => above = shape.parent(above),
-            NodeKind::TestCommand => return !shape.bytes(above).starts_with(b"[["),
-            _ => return false,
+        match shape.kind(above).part() {
+            Expression => above = shape.parent(above),
+            Test => return !shape.bytes(above).starts_with(b"[["),
+            Literal | Name | Assignment | Redirect | HereDocument | Delimiter | Redirected
+            | Compound | Token | Other => return false,
         }
     }
     // Deeper than anyone writes; not looked into, hence not trusted.

@@ -4,7 +4,7 @@
 //! pieces of one word or turns something into a word, and what it yields must still equal what the authority saw.
 
 use super::NodeKind;
-use super::kind::Shows;
+use super::kind::{Part, Shows};
 use super::shape::Shape;
 use crate::Span;
 use crate::marks::{Mark, MarkKind};
@@ -128,7 +128,9 @@ impl Lowering<'_, '_> {
 
     fn function(&mut self, index: usize) {
         let shape = self.shape;
-        let body = shape.children(index).filter(|child| is_compound(shape.kind(*child))).last();
+        let is_body =
+            |child: &usize| matches!(shape.kind(*child).part(), Part::Compound | Part::Test);
+        let body = shape.children(index).filter(is_body).last();
         let end = body.map_or(shape.span(index).end, |body| shape.span(body).end);
         self.mark(MarkKind::Compound, Span { start: shape.span(index).start, end });
     }
@@ -136,24 +138,23 @@ impl Lowering<'_, '_> {
     /// An assignment that is a statement of its own; those in commands are marked with the command.
     fn lone_assignment(&mut self, index: usize) {
         let shape = self.shape;
-        match shape.kind(shape.parent(index)) {
-            NodeKind::Command | NodeKind::DeclarationCommand => {}
-            // `for ((i=0; ...` is arithmetic.
-            NodeKind::CStyleForStatement | NodeKind::VariableAssignment => {}
-            _ => self.whole(MarkKind::Assignment, index),
+        let parent = shape.kind(shape.parent(index));
+        // Below anything else it leaves a mark, which the authority must have seen. `for ((i=0; ...` is arithmetic.
+        let arithmetic = [NodeKind::CStyleForStatement, NodeKind::VariableAssignment];
+        let commands = [NodeKind::Command, NodeKind::DeclarationCommand];
+        if !commands.contains(&parent) && !arithmetic.contains(&parent) {
+            self.whole(MarkKind::Assignment, index);
         }
     }
 
     /// A redirection that stands elsewhere than in a command: in `$(<f)`, after a function body.
     fn lone_redirect(&mut self, index: usize) {
         let shape = self.shape;
-        match shape.kind(shape.parent(index)) {
-            NodeKind::Command | NodeKind::RedirectedStatement | NodeKind::HeredocRedirect => {}
-            _ => {
-                let mut pieces = Vec::new();
-                self.redirect(index, &mut pieces);
-                self.finish(pieces, false);
-            }
+        let marked = [NodeKind::Command, NodeKind::RedirectedStatement, NodeKind::HeredocRedirect];
+        if !marked.contains(&shape.kind(shape.parent(index))) {
+            let mut pieces = Vec::new();
+            self.redirect(index, &mut pieces);
+            self.finish(pieces, None);
         }
     }
 
@@ -170,27 +171,27 @@ impl Lowering<'_, '_> {
                 self.repairs.push(Repair::LostDash);
                 pieces.push((MarkKind::Word, dash));
             }
-            match shape.kind(child) {
-                NodeKind::VariableAssignment => pieces.push((MarkKind::Assignment, span)),
-                NodeKind::FileRedirect
-                | NodeKind::HerestringRedirect
-                | NodeKind::HeredocRedirect => self.redirect(child, &mut pieces),
-                NodeKind::CommandName if pieces.is_empty() => {
+            match shape.kind(child).part() {
+                Part::Assignment => pieces.push((MarkKind::Assignment, span)),
+                Part::Redirect | Part::HereDocument => self.redirect(child, &mut pieces),
+                Part::Name if pieces.is_empty() => {
                     keyword = matches!(shape.bytes(child), b"time" | b"!");
                     pieces.push((MarkKind::Word, span));
                 }
-                kind if is_literal(kind) => pieces.push((MarkKind::Word, span)),
-                NodeKind::Token if is_word_token(shape, index, child) => {
+                Part::Name | Part::Literal => pieces.push((MarkKind::Word, span)),
+                Part::Token if is_word_token(shape, index, child) => {
                     pieces.push((MarkKind::Word, span));
                 }
-                _ => {}
+                Part::Token | Part::Delimiter | Part::Expression | Part::Redirected => {}
+                Part::Compound | Part::Test | Part::Other => {}
             }
         }
         if keyword {
             self.after_keywords(&mut pieces);
         }
         self.assignment_operands(&mut pieces);
-        self.finish(pieces, shape.kind(index) != NodeKind::RedirectedStatement);
+        let is_command = shape.kind(index) != NodeKind::RedirectedStatement;
+        self.finish(pieces, is_command.then_some(MarkKind::Name));
     }
 
     /// Finds the assignments that the grammar took for words behind `alias`, `eval` and `let`.
@@ -236,21 +237,19 @@ impl Lowering<'_, '_> {
         let mut end = None;
         for child in shape.children(index) {
             let span = shape.span(child);
-            match shape.kind(child) {
-                NodeKind::Token if matches!(shape.bytes(child), b"<&-" | b">&-") => {
+            match shape.kind(child).part() {
+                Part::Token if matches!(shape.bytes(child), b"<&-" | b">&-") => {
                     end = Some(span.end);
                     pieces.push((MarkKind::Redirect, Span { start, end: span.end }));
                 }
-                NodeKind::HeredocStart => {
+                Part::Delimiter => {
                     end = Some(span.end);
                     pieces.push((MarkKind::Redirect, Span { start, end: span.end }));
                 }
-                NodeKind::FileRedirect | NodeKind::HerestringRedirect
-                    if shape.kind(index) == NodeKind::HeredocRedirect =>
-                {
+                Part::Redirect if shape.kind(index) == NodeKind::HeredocRedirect => {
                     self.redirect(child, pieces);
                 }
-                kind if is_literal(kind) => match end {
+                Part::Name | Part::Literal => match end {
                     None => {
                         end = Some(span.end);
                         pieces.push((MarkKind::Redirect, Span { start, end: span.end }));
@@ -261,14 +260,16 @@ impl Lowering<'_, '_> {
                     }
                 },
                 // Other parts of a here-document are met on the way down.
-                _ => {}
+                Part::Token | Part::Assignment | Part::Redirect | Part::HereDocument => {}
+                Part::Expression | Part::Redirected | Part::Compound => {}
+                Part::Test | Part::Other => {}
             }
         }
     }
 
-    /// Marks `pieces`, joined where only line continuations, or nothing, are between them. The first word
-    /// of a command is also its name.
-    fn finish(&mut self, pieces: Vec<(MarkKind, Span)>, command: bool) {
+    /// Marks `pieces`, joined where only line continuations, or nothing, are between them. The first word gets the mark
+    /// `of_first` too: that of a command is its name.
+    fn finish(&mut self, pieces: Vec<(MarkKind, Span)>, of_first: Option<MarkKind>) {
         let mut joined: Vec<(MarkKind, Span)> = Vec::with_capacity(pieces.len());
         for (kind, span) in pieces {
             match joined.last_mut() {
@@ -283,9 +284,9 @@ impl Lowering<'_, '_> {
                 _ => joined.push((kind, span)),
             }
         }
-        let name = joined.iter().find(|(kind, _)| *kind == MarkKind::Word).filter(|_| command);
-        if let Some((_, span)) = name {
-            self.mark(MarkKind::Name, *span);
+        let first = joined.iter().find(|(kind, _)| *kind == MarkKind::Word);
+        if let (Some((_, span)), Some(mark)) = (first, of_first) {
+            self.mark(mark, *span);
         }
         for (kind, span) in joined {
             self.mark(kind, span);
@@ -303,7 +304,7 @@ impl Lowering<'_, '_> {
         let end = shape.after(index);
         while at < end {
             let kind = shape.kind(at);
-            if is_expression(kind) {
+            if matches!(kind.part(), Part::Expression | Part::Redirected) {
                 at += 1;
                 continue;
             }
@@ -315,7 +316,7 @@ impl Lowering<'_, '_> {
             at = shape.after(at);
         }
         self.repairs.push(Repair::TestWords);
-        self.finish(pieces, true);
+        self.finish(pieces, Some(MarkKind::Name));
     }
 
     /// The body of a here-document: from the line after the operator to the line of the delimiter.
@@ -375,57 +376,6 @@ fn looks_like_assignment(word: &[u8]) -> bool {
 /// Says whether a token among the children of a command is an argument: the word of a builtin with its own
 /// rule, a lone `$`, `==` and `=~`.
 fn is_word_token(shape: &Shape, parent: usize, token: usize) -> bool {
-    match shape.kind(parent) {
-        NodeKind::Command => true,
-        NodeKind::DeclarationCommand | NodeKind::UnsetCommand => true,
-        _ => matches!(shape.bytes(token), b"$"),
-    }
-}
-
-fn is_compound(kind: NodeKind) -> bool {
-    matches!(
-        kind,
-        NodeKind::CompoundStatement
-            | NodeKind::Subshell
-            | NodeKind::TestCommand
-            | NodeKind::IfStatement
-    )
-}
-
-fn is_expression(kind: NodeKind) -> bool {
-    matches!(
-        kind,
-        NodeKind::BinaryExpression
-            | NodeKind::UnaryExpression
-            | NodeKind::TernaryExpression
-            | NodeKind::PostfixExpression
-            | NodeKind::ParenthesizedExpression
-            | NodeKind::RedirectedStatement
-    )
-}
-
-/// Says whether a node of this kind is a word, or a piece of one, where a command has it as a child.
-fn is_literal(kind: NodeKind) -> bool {
-    matches!(
-        kind,
-        NodeKind::CommandName
-            | NodeKind::Concatenation
-            | NodeKind::Word
-            | NodeKind::String
-            | NodeKind::RawString
-            | NodeKind::TranslatedString
-            | NodeKind::AnsiCString
-            | NodeKind::Number
-            | NodeKind::Expansion
-            | NodeKind::SimpleExpansion
-            | NodeKind::CommandSubstitution
-            | NodeKind::ProcessSubstitution
-            | NodeKind::ArithmeticExpansion
-            | NodeKind::BraceExpression
-            | NodeKind::TestOperator
-            | NodeKind::VariableName
-            | NodeKind::SpecialVariableName
-            | NodeKind::Regex
-            | NodeKind::ExtglobPattern
-    )
+    let all = [NodeKind::Command, NodeKind::DeclarationCommand, NodeKind::UnsetCommand];
+    all.contains(&shape.kind(parent)) || shape.bytes(token) == b"$"
 }

@@ -133,12 +133,15 @@ impl Work<'_> {
                 continue;
             }
             let before = at.checked_sub(1).and_then(|before| units.get(before));
-            match (before, units.get(at + 1)) {
-                // `{}` and `{` on their own are plain words.
-                (None, None | Some(Unit::Byte(b'}'))) => continue,
-                // Quoted text may end with a blank, which makes it a word of its own.
-                (Some(Unit::Segment(_)), Some(Unit::Byte(b'}'))) => return None,
-                _ => {}
+            let behind = units.get(at + 1);
+            let empty = behind == Some(&Unit::Byte(b'}'));
+            // `{}` and `{` on their own are plain words.
+            if before.is_none() && (empty || behind.is_none()) {
+                continue;
+            }
+            // Quoted text may end with a blank, which makes it a word of its own.
+            if empty && matches!(before, Some(Unit::Segment(_))) {
+                return None;
             }
             if let Some(close) = closer(units, at + 1) {
                 return Some(Some((at, close)));

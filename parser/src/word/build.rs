@@ -31,7 +31,7 @@ pub(crate) struct Segment {
 
 /// Where a word stands: what is done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum WordRole {
     /// A word of a command, or of the list of a loop: everything is done.
     Argument,
     /// The target of a redirection: as an argument, but splitting makes it an error.
@@ -123,7 +123,12 @@ impl Building {
     }
 
     /// Carries out the expansions of `place` as far as the text alone tells.
-    pub(crate) fn finish(mut self, at: Place, home: &Home, budget: &mut BraceBudget) -> Finished {
+    pub(crate) fn finish(
+        mut self,
+        at: WordRole,
+        home: &Home,
+        budget: &mut BraceBudget,
+    ) -> Finished {
         let span = self.span;
         let mut finished = Finished::default();
         if let [Segment { piece: Piece::Plain, .. }] = self.segments.as_slice()
@@ -134,12 +139,12 @@ impl Building {
         }
         if self.segments.is_empty() {
             // Nothing but continuations, or an empty value.
-            if at != Place::Argument || span.start < span.end {
+            if at != WordRole::Argument || span.start < span.end {
                 finished.words.push(Word { span, class: WordClass::Exact(Bytes::EMPTY) });
             }
             return finished;
         }
-        if matches!(at, Place::Argument | Place::Target) && brace::possible(&self) {
+        if matches!(at, WordRole::Argument | WordRole::Target) && brace::possible(&self) {
             match brace::expand(&self, budget) {
                 brace::Expansion::None => {}
                 brace::Expansion::Limit => {
@@ -166,7 +171,7 @@ impl Building {
         finished
     }
 
-    fn finish_one(mut self, at: Place, home: &Home, out: &mut Vec<Word>) {
+    fn finish_one(mut self, at: WordRole, home: &Home, out: &mut Vec<Word>) {
         self.tildes(at, home);
         let span = self.span;
         if let Some(reason) = self.doubt() {
@@ -175,15 +180,15 @@ impl Building {
         }
         let split = self.segments.iter().any(|segment| segment.piece == Piece::Split);
         match at {
-            Place::Value | Place::Single => {
+            WordRole::Value | WordRole::Single => {
                 out.push(Word { span, class: WordClass::Exact(self.bytes.into()) });
             }
             // Behind a lone `$`, bash leaves the whole word in one piece.
-            Place::Argument | Place::Target if split && self.open_dollar => {
+            WordRole::Argument | WordRole::Target if split && self.open_dollar => {
                 out.push(unknown_word(span, Reason::Parameter, Count::Any));
             }
-            Place::Argument | Place::Target if split => self.split(out),
-            Place::Argument | Place::Target => {
+            WordRole::Argument | WordRole::Target if split => self.split(out),
+            WordRole::Argument | WordRole::Target => {
                 let class = match glob::pattern(&self.bytes, &self.segments) {
                     Some(glob) => WordClass::Pattern { glob: glob.into(), may_stay_literal: true },
                     None => WordClass::Exact(self.bytes.into()),
@@ -193,14 +198,14 @@ impl Building {
         }
     }
 
-    fn unknown_class(&self, at: Place, reason: Reason, span: Span) -> Word {
+    fn unknown_class(&self, at: WordRole, reason: Reason, span: Span) -> Word {
         let mut count = Count::One;
         for segment in &self.segments {
             if matches!(segment.piece, Piece::Unknown(_, Count::Any)) {
                 count = Count::Any;
             }
         }
-        let splits = matches!(at, Place::Argument | Place::Target);
+        let splits = matches!(at, WordRole::Argument | WordRole::Target);
         if splits && glob::pattern(&self.bytes, &self.segments).is_some() {
             count = Count::Any;
         }
@@ -234,16 +239,14 @@ impl Building {
             let (start, end) = (segment.start as usize, segment.end as usize);
             start >= prefix_end as usize && end <= suffix_start && start < end
         });
-        let reason = match reason {
-            Reason::Arithmetic if is_mixed => Reason::Substitution,
-            reason => reason,
-        };
+        let mixed = reason == Reason::Arithmetic && is_mixed;
+        let reason = if mixed { Reason::Substitution } else { reason };
         let (prefix, suffix) = (prefix.to_vec().into(), suffix.to_vec().into());
         Word { span, class: WordClass::Unknown { reason, count, prefix, suffix, joined } }
     }
 
     /// Replaces tildes at the start, and behind `=` and `:` where those count.
-    fn tildes(&mut self, at: Place, home: &Home) {
+    fn tildes(&mut self, at: WordRole, home: &Home) {
         if !self.bytes.contains(&b'~') {
             return;
         }
@@ -282,9 +285,9 @@ impl Building {
     }
 
     /// Where a tilde counts: unquoted, at a start, its name unquoted to the next `/`.
-    fn tilde_places(&self, at: Place) -> Vec<usize> {
+    fn tilde_places(&self, at: WordRole) -> Vec<usize> {
         let mut places = Vec::new();
-        let mut assignment = at == Place::Value;
+        let mut assignment = at == WordRole::Value;
         // The `=` behind a name at the start of an argument.
         let mut equals = None;
         let mut previous: Option<u8> = None;
@@ -302,7 +305,7 @@ impl Building {
                     Some(b':') => assignment,
                     Some(_) => false,
                 };
-                if *byte == b'=' && number == 0 && at == Place::Argument && !assignment {
+                if *byte == b'=' && number == 0 && at == WordRole::Argument && !assignment {
                     let name = text.get(..offset).unwrap_or_default();
                     let name = name.strip_suffix(b"+").unwrap_or(name);
                     assignment = is_name(name);

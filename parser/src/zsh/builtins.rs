@@ -11,7 +11,7 @@ const TESTS: [&str; 5] = ["-e", "-f", "-d", "-s", "-L"];
 pub(super) fn check(pipelines: &[Pipeline], table: &Known) -> Result<(), Difference> {
     for pipeline in pipelines {
         for (at, command) in pipeline.iter().enumerate() {
-            let place = Place { is_first: at == 0, is_last: at + 1 == pipeline.len() };
+            let place = WordEnds { is_first: at == 0, is_last: at + 1 == pipeline.len() };
             name(command, place, table)?;
             redirects(command, place)?;
         }
@@ -20,7 +20,7 @@ pub(super) fn check(pipelines: &[Pipeline], table: &Known) -> Result<(), Differe
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct WordEnds {
     is_first: bool,
     is_last: bool,
 }
@@ -29,7 +29,7 @@ fn differs(word: &Word, detail: String) -> Difference {
     Difference { span: word.span, detail }
 }
 
-fn name(command: &Command, place: Place, table: &Known) -> Result<(), Difference> {
+fn name(command: &Command, place: WordEnds, table: &Known) -> Result<(), Difference> {
     let Some((name, operands)) = command.words.split_first() else { return Ok(()) };
     let is_begun =
         name.value.starts_with(|it: char| it.is_ascii_alphanumeric() || "_/:".contains(it));
@@ -84,7 +84,7 @@ fn is_directory(path: &str) -> bool {
 }
 
 /// Refuses output to two places: zsh sends it to both, bash to the last one.
-fn redirects(command: &Command, place: Place) -> Result<(), Difference> {
+fn redirects(command: &Command, place: WordEnds) -> Result<(), Difference> {
     let is_piped = |descriptor: u8| match descriptor {
         0 => !place.is_first,
         1 => !place.is_last,

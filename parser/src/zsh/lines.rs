@@ -52,20 +52,22 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<Pipeline>, Difference> {
         while next == Token::Bar {
             let (command, behind) = reader.command(token)?;
             pipeline.push(command);
-            (token, next) = match behind {
-                Token::Bar => (reader.after_lines()?, Token::Bar),
-                other => (Token::End, other),
-            };
+            token = if behind == Token::Bar { reader.after_lines()? } else { Token::End };
+            next = behind;
         }
         pipelines.push(pipeline);
+        let joins = next == Token::And;
         token = match next {
-            Token::And => match reader.after_lines()? {
-                Token::End => return Err(reader.differs("a list that does not end")),
-                next => next,
-            },
-            Token::Line | Token::Semicolon => reader.after_lines()?,
-            other => other,
+            Token::And | Token::Line | Token::Semicolon => reader.after_lines()?,
+            Token::Word(_)
+            | Token::Bar
+            | Token::Redirect(_)
+            | Token::ErrorToOutput
+            | Token::End => next,
         };
+        if joins && token == Token::End {
+            return Err(reader.differs("a list that does not end"));
+        }
     }
     Ok(pipelines)
 }
@@ -99,9 +101,9 @@ impl Reader<'_> {
 
     fn after_lines(&mut self) -> Result<Token, Difference> {
         loop {
-            match self.token()? {
-                Token::Line => {}
-                token => return Ok(token),
+            let token = self.token()?;
+            if token != Token::Line {
+                return Ok(token);
             }
         }
     }

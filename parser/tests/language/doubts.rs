@@ -60,7 +60,7 @@ fn read(text: &[u8], code: &str) -> stockade_parser::CommandTree {
 /// What each answer of the witness to `a` gives.
 fn answers() -> Vec<(&'static str, Witness)> {
     let node = |kind, end, depth, broken| Node { kind, start: 0, end, depth, broken };
-    let program = NodeKind::of("program", true);
+    let program = NodeKind::named("program");
     vec![
         ("witness-absent", Witness::Absent(Absence::Dead)),
         ("witness-guard", Witness::Absent(Absence::Guarded)),

@@ -76,42 +76,32 @@ impl Value {
 
     /// Returns the members, if this is an object.
     pub fn members(&self) -> Option<&[Member]> {
-        match &self.kind {
-            Kind::Object(members) => Some(members),
-            _ => None,
-        }
+        let Kind::Object(members) = &self.kind else { return None };
+        Some(members)
     }
 
     /// Returns the elements, if this is an array.
     pub fn elements(&self) -> Option<&[Value]> {
-        match &self.kind {
-            Kind::Array(elements) => Some(elements),
-            _ => None,
-        }
+        let Kind::Array(elements) = &self.kind else { return None };
+        Some(elements)
     }
 
     /// Returns the text, if this is a string.
     pub fn text(&self) -> Option<&str> {
-        match &self.kind {
-            Kind::String(text) => Some(text),
-            _ => None,
-        }
+        let Kind::String(text) = &self.kind else { return None };
+        Some(text)
     }
 
     /// Returns the truth value, if this is one.
     pub fn boolean(&self) -> Option<bool> {
-        match &self.kind {
-            Kind::Bool(value) => Some(*value),
-            _ => None,
-        }
+        let Kind::Bool(value) = &self.kind else { return None };
+        Some(*value)
     }
 
     /// Returns the number, if this is one that is whole, not negative and below 2^64.
     pub fn whole(&self) -> Option<u64> {
-        match &self.kind {
-            Kind::Number(digits) => digits.parse().ok(),
-            _ => None,
-        }
+        let Kind::Number(digits) = &self.kind else { return None };
+        digits.parse().ok()
     }
 
     /// Returns what the value is, for messages.

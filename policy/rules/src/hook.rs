@@ -292,10 +292,15 @@ impl HookEvent {
 impl Hook {
     /// Returns the time limit of the handler.
     pub fn time_limit(&self) -> Duration {
+        use HookEvent::*;
         self.timeout.unwrap_or(match self.event {
-            HookEvent::UserPromptSubmit => PROMPT_TIMEOUT,
-            HookEvent::MessageDisplay => DISPLAY_TIMEOUT,
-            _ => DEFAULT_TIMEOUT,
+            UserPromptSubmit => PROMPT_TIMEOUT,
+            MessageDisplay => DISPLAY_TIMEOUT,
+            PreToolUse | PostToolUse | PostToolUseFailure | PermissionRequest
+            | PermissionDenied | SessionStart | SessionEnd | ConfigChange | PostToolBatch
+            | Stop | StopFailure | PreCompact | PostCompact | Notification | TaskCreated
+            | TaskCompleted | CwdChanged | FileChanged | DirectoryAdded | InstructionsLoaded
+            | Setup | PreModelSwitch | PostModelSwitch => DEFAULT_TIMEOUT,
         })
     }
 

@@ -333,7 +333,7 @@ impl Merging {
                 })),
                 None if is_within(&key, "approvals")
                     && key != "approvals.waitSeconds"
-                    && !self.may_say_who_approves(source, value, (&key, &pointer)) => {}
+                    && !self.may_say_who_approves(source, value, &key, &pointer) => {}
                 None => {
                     let silent = READ_KEYS.contains(&key.as_str())
                         || OTHERS_KEYS.iter().any(|other| is_within(&key, other));
@@ -353,7 +353,8 @@ impl Merging {
         &mut self,
         source: &Source<'_>,
         value: &Value,
-        (key, pointer): (&str, &str),
+        key: &str,
+        pointer: &str,
     ) -> bool {
         let is_known = READ_KEYS.contains(&key);
         if source.layer() != Layer::Policy {

@@ -13,6 +13,7 @@ use crate::pattern::command::CommandPattern;
 use crate::pattern::domain::DomainPattern;
 use crate::pattern::path::PathPattern;
 use crate::pattern::tool::NameGlob;
+use crate::rule::braces::Numbers;
 
 /// One rule of a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,9 +101,9 @@ pub fn read_all(
     let (Reading::Good(rule) | Reading::Odd(rule, _)) = &literal else {
         return (literal, Vec::new());
     };
-    let is_about_commands = match &rule.specifier {
-        Specifier::Read(_) | Specifier::Edit(_) => false,
-        Specifier::Command(pattern) if !pattern.is_exact() => true,
+    let numbers = match &rule.specifier {
+        Specifier::Read(_) | Specifier::Edit(_) => Numbers::Alternatives,
+        Specifier::Command(pattern) if !pattern.is_exact() => Numbers::Count,
         Specifier::Command(_)
         | Specifier::Every
         | Specifier::EveryOf(_)
@@ -114,7 +115,7 @@ pub fn read_all(
     if effect == Decision::Allow {
         return (literal, Vec::new());
     }
-    let Some(texts) = braces::spelled_out(text, is_about_commands) else {
+    let Some(texts) = braces::spelled_out(text, numbers) else {
         let complaint = Complaint {
             message: "its alternatives in braces cannot be expanded".to_owned(),
             help: format!("write a rule for each; one can have at most {}", braces::MOST),

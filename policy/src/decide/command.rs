@@ -10,7 +10,7 @@ use crate::pattern::command::Strike;
 use super::context::Context;
 use super::part::{Certainty, Cover, Draft, Hit, Own, Subject};
 use super::shell::{Shell, blanket, pattern};
-use super::{cover, critical, files, guarded, history, known};
+use super::{allow_cover, critical, files, guarded, history, known};
 
 /// Returns one part for each simple command.
 pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
@@ -39,11 +39,11 @@ fn part(
     if draft.own.is_none() && context.unconfined {
         draft.own = unconfined(context, shell, index, exact);
     }
-    let rules = cover::rules(context, shell, index, exact, blanket);
+    let rules = allow_cover::rules(context, shell, index, exact, blanket);
     draft.add(rules.iter().copied().map(Hit::certain));
     // Outside the sandbox the exact rule is the one that counts.
     let known = known::doubt_for_rules(context, command).is_none();
-    let exact = cover::exact_at_or_above(shell, index, exact);
+    let exact = allow_cover::exact_at_or_above(shell, index, exact);
     let exact = exact.filter(|_| context.unconfined && known);
     if draft.own.as_ref().is_none_or(|own| !own.protected) {
         let counted = exact.as_ref().map_or(rules.as_slice(), std::slice::from_ref);
@@ -52,11 +52,11 @@ fn part(
     draft.cover = match exact.as_ref().or(rules.iter().min()) {
         // INVARIANT: a rule never makes plan mode ask about what is harmless without it.
         Some(rule) if context.mode != Mode::Plan => Cover::Rule(*rule),
-        Some(rule) => match cover::without_rule(context, shell, index) {
+        Some(rule) => match allow_cover::without_rule(context, shell, index) {
             harmless @ Cover::Builtin(_) => harmless,
             Cover::Nothing(_) | Cover::Rule(_) | Cover::Mode(_) => Cover::Rule(*rule),
         },
-        None => cover::without_rule(context, shell, index),
+        None => allow_cover::without_rule(context, shell, index),
     };
     if draft.hard.is_none() {
         draft.hard = unread(context, shell, index, &draft.cover)
@@ -125,7 +125,8 @@ fn exact_rule(context: &Context<'_>, command: &SimpleCommand) -> Option<RuleId> 
     let candidates = context.rules.by_effect(Decision::Allow).commands(&first_words);
     candidates.into_iter().find(|id| {
         pattern(context, *id).is_some_and(|pattern| {
-            let plain = cover::are_safe(&command.assignments) && pattern.covers(&command.words);
+            let plain =
+                allow_cover::are_safe(&command.assignments) && pattern.covers(&command.words);
             pattern.is_exact()
                 && (plain || pattern.covers_with_assignments(&command.assignments, &command.words))
         })
@@ -139,10 +140,10 @@ fn unconfined(
     index: usize,
     exact: &[Option<RuleId>],
 ) -> Option<Own> {
-    if cover::exact_at_or_above(shell, index, exact).is_some() {
+    if allow_cover::exact_at_or_above(shell, index, exact).is_some() {
         return None;
     }
-    if matches!(cover::without_rule(context, shell, index), Cover::Builtin(_)) {
+    if matches!(allow_cover::without_rule(context, shell, index), Cover::Builtin(_)) {
         return None;
     }
     let reason = "the call asks to run outside the sandbox".to_owned();

@@ -135,15 +135,15 @@ fn scalar(value: Option<&Value>) -> Option<String> {
 /// Returns the mode that holds: what is locked becomes `default`.
 fn resolved(rules: &Rules, facts: &Facts) -> Mode {
     let settings = rules.settings();
-    match facts.mode {
-        Mode::BypassPermissions if settings.disable_bypass => Mode::Default,
+    let locked = match facts.mode {
         // As root nothing else would hold the command.
-        Mode::BypassPermissions if facts.root && facts.sandbox != SandboxState::Enforced => {
-            Mode::Default
+        Mode::BypassPermissions => {
+            settings.disable_bypass || (facts.root && facts.sandbox != SandboxState::Enforced)
         }
-        Mode::Auto if settings.disable_auto => Mode::Default,
-        mode => mode,
-    }
+        Mode::Auto => settings.disable_auto,
+        Mode::Default | Mode::AcceptEdits | Mode::Plan | Mode::DontAsk => false,
+    };
+    if locked { Mode::Default } else { facts.mode }
 }
 
 /// Returns the further working directories of the settings, absolute.

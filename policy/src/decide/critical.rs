@@ -11,7 +11,7 @@ use crate::pattern::path::{Shape, ShapeSegment};
 
 use super::context::Context;
 use super::shell::Shell;
-use super::{feed, harmless, kept, places, search};
+use super::{harmless, places, search, vcs_paths, xargs_like};
 
 /// How people are told of a place that nobody knows before.
 const LATER: &str = "a directory that is not known before it runs";
@@ -28,7 +28,7 @@ pub(super) fn finding(
     let name = String::from_utf8_lossy(program);
     for row in rows {
         let what = match &row.search {
-            Some(how) => search::finding(context, shell, command, (row, how)),
+            Some(how) => search::finding(context, shell, command, row, how),
             None if applies(row, command) => removed(context, shell, command, row),
             None => None,
         };
@@ -73,7 +73,7 @@ fn removed(
         let spelled = SimpleCommand { words: words.into(), ..command.clone() };
         own.truncate(operands(row, &spelled).len());
     }
-    let operands = own.into_iter().chain(feed::given(shell, command));
+    let operands = own.into_iter().chain(xargs_like::given(shell, command));
     operands.into_iter().find_map(|operand| {
         if holds_mark(&operand) {
             let typed = operand.span.of(shell.source);
@@ -175,7 +175,7 @@ pub(super) fn critical(
         }
         WordClass::Unknown { reason, .. } => {
             let open = operand.span.of(shell.source);
-            unknown(context, *reason, (open, &meant.typed), directory.as_deref())
+            unknown(context, *reason, open, &meant.typed, directory.as_deref())
         }
     })
 }
@@ -214,7 +214,7 @@ fn nowhere(context: &Context<'_>, bytes: &[u8], for_devices: bool) -> Option<Str
     let last = String::from_utf8_lossy(last);
     let below = Path::new("/.git").join(String::from_utf8_lossy(&inside.join(&b'/')).as_ref());
     let named = search::critical_names(context).iter().any(|name| *name == last);
-    let may_be = !for_devices && (named || kept::is_name(&last) || kept::is_kept(&below));
+    let may_be = !for_devices && (named || vcs_paths::is_name(&last) || vcs_paths::is_kept(&below));
     may_be.then(|| format!("`{last}` in {LATER}"))
 }
 
@@ -222,7 +222,8 @@ fn nowhere(context: &Context<'_>, bytes: &[u8], for_devices: bool) -> Option<Str
 fn unknown(
     context: &Context<'_>,
     reason: Reason,
-    (as_typed, bare): (&[u8], &[u8]),
+    as_typed: &[u8],
+    bare: &[u8],
     directory: Option<&Path>,
 ) -> Option<String> {
     if reason == Reason::Tilde && bare.starts_with(b"~") {
@@ -244,7 +245,7 @@ fn unknown(
     });
     let kept = known.is_some_and(|known| {
         let names = paths::names(&known, context.facts, directory);
-        names.iter().any(|name| kept::is_near(name))
+        names.iter().any(|name| vcs_paths::is_near(name))
     });
     match (kept, open) {
         (true, _) => Some("the data of version control".to_owned()),
@@ -281,14 +282,15 @@ fn pattern(
         return Some("a directory above the matches of a pattern".to_owned());
     }
     let shape = paths::shape(word, directory);
-    if shape.as_ref().is_some_and(|shape| kept::may_be_kept(shape, context.globs_differ)) {
+    if shape.as_ref().is_some_and(|shape| vcs_paths::may_be_kept(shape, context.globs_differ)) {
         return Some("the data of version control".to_owned());
     }
     let Some(shape) = shape else {
         let last: Vec<Option<u8>> = tail.iter().flat_map(|piece| symbols(piece)).collect();
         let names = search::critical_names(context);
-        let mut names = names.into_iter().chain(kept::plain_names().map(str::to_owned));
-        let named = names.find(|name| kept::may_be(&last, name.as_bytes(), context.globs_differ));
+        let mut names = names.into_iter().chain(vcs_paths::plain_names().map(str::to_owned));
+        let named =
+            names.find(|name| vcs_paths::may_be(&last, name.as_bytes(), context.globs_differ));
         return match named {
             _ if wild => Some("everything in a directory".to_owned()),
             Some(name) => Some(format!("`{name}` in {LATER}")),
@@ -341,7 +343,7 @@ fn worked_in(context: &Context<'_>, shape: &Shape) -> Option<PathBuf> {
             && names.zip(&shape.segments).all(|(name, segment)| match segment {
                 ShapeSegment::Known(bytes) => bytes == name.as_encoded_bytes(),
                 ShapeSegment::Glob(symbols) => {
-                    kept::may_be(symbols, name.as_encoded_bytes(), context.globs_differ)
+                    vcs_paths::may_be(symbols, name.as_encoded_bytes(), context.globs_differ)
                 }
             })
     };
@@ -352,7 +354,7 @@ fn is_critical(context: &Context<'_>, path: &Path) -> bool {
     let facts = context.facts;
     let shallow = path.iter().count() <= 2;
     let above = |root: &PathBuf| root.starts_with(path);
-    kept::is_kept(path)
+    vcs_paths::is_kept(path)
         || shallow
         || above(&facts.home)
         || facts.homes.iter().any(above)

@@ -4,7 +4,7 @@ use stockade_parser::{CommandTree, EffectKind, SimpleCommand, Word};
 
 use crate::knowledge::{knowledge, listed};
 
-use super::cover;
+use super::allow_cover;
 
 /// Builtins that execute a file.
 const SOURCES: [&[u8]; 2] = [b".", b"source"];
@@ -38,7 +38,7 @@ pub fn executed_by(tree: &CommandTree) -> Executed {
 fn of(command: &SimpleCommand) -> Executed {
     let Some((first, rest)) = command.words.split_first() else { return Executed::Named };
     let Some(program) = first.exact() else { return Executed::Any };
-    let (tables, base) = (knowledge(), cover::program(command));
+    let (tables, base) = (knowledge(), allow_cover::program(command));
     let interprets = listed(&tables.interpreters, base);
     let executes = interprets || SOURCES.contains(&program);
     if executes && rest.iter().any(|word| word.exact().is_none()) {

@@ -130,7 +130,8 @@ pub(super) fn add_linked(
     context: &Context<'_>,
     draft: &mut Draft,
     user: Option<&SimpleCommand>,
-    (path, extent): (&Path, Extent),
+    path: &Path,
+    extent: Extent,
     access: Access,
 ) {
     let made = &context.made;
@@ -256,7 +257,7 @@ pub(super) fn judge_target(
         expanded::add(context, draft, word, directory, access);
         if let Some(shape) = paths::shape(word, directory) {
             let place = paths::fixed_directory(&shape);
-            add_linked(context, draft, None, (&place, Extent::Tree), access);
+            add_linked(context, draft, None, &place, Extent::Tree, access);
         }
         draft.confinable = true;
         let reason = format!("which file is {verb} is not known before it runs");
@@ -272,7 +273,7 @@ pub(super) fn judge_target(
     }
     add_passed(context, draft, &names);
     let place = stockade_rules::normal(&written);
-    add_linked(context, draft, None, (&place, Extent::Path), access);
+    add_linked(context, draft, None, &place, Extent::Path, access);
     draft.confinable = true;
     if access == Access::Write {
         draft.own = unwritable(context, draft, &names).or_else(|| device(&names));
@@ -388,7 +389,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
     }
     judge_passages(context, draft, command, directory);
     if let Some(certainty) = opens {
-        judge_operands(context, draft, (command, directory), certainty);
+        judge_operands(context, draft, command, directory, certainty);
     }
     trees::judge(context, draft, command, directory);
     trees::leave_out_others(context, draft, command);
@@ -415,9 +416,9 @@ fn judge_word(
             }
             add_passed(context, draft, &names);
             let place = stockade_rules::normal(&written);
-            add_linked(context, draft, Some(command), (&place, Extent::Path), access);
+            add_linked(context, draft, Some(command), &place, Extent::Path, access);
             add_pieces(context, draft, word, directory, access);
-            trees::add_quoted(context, draft, (command, word, directory), access);
+            trees::add_quoted(context, draft, command, word, directory, access);
             if access == Access::Write {
                 let own = unwritable(context, draft, &names);
                 draft.own = draft.own.take().or(own);
@@ -428,7 +429,7 @@ fn judge_word(
             expanded::add(context, draft, word, directory, access);
             if let Some(shape) = paths::shape(word, directory) {
                 let place = paths::fixed_directory(&shape);
-                add_linked(context, draft, Some(command), (&place, Extent::Tree), access);
+                add_linked(context, draft, Some(command), &place, Extent::Tree, access);
             }
         }
     }
@@ -442,7 +443,7 @@ fn judge_passages(
     command: &SimpleCommand,
     directory: Option<&Path>,
 ) {
-    let program = super::cover::program(command);
+    let program = super::allow_cover::program(command);
     let tables = knowledge();
     // For these a descriptor is a directory that they go into.
     let enters = listed(&tables.directory_changers, program)

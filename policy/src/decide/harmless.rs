@@ -10,9 +10,9 @@ use crate::paths;
 
 use super::context::Context;
 use super::critical::{is_option, operands};
-use super::kept;
 use super::search::is_of_the_project;
 use super::shell::Shell;
+use super::vcs_paths;
 
 /// Says whether nothing is lost by what the command does to an operand.
 pub(super) fn is_harmless(
@@ -97,7 +97,7 @@ fn stays_inside(
     names.is_some_and(|names| {
         paths::is_inside(&names, context.facts, &context.directories)
             && paths::protected(&names, |_| true).is_none()
-            && !names.iter().any(|name| kept::is_near(name))
+            && !names.iter().any(|name| vcs_paths::is_near(name))
     })
 }
 

@@ -11,8 +11,8 @@ use crate::index::RuleId;
 use crate::knowledge::{is_unsafe, knowledge, listed};
 use crate::{Layer, Origin};
 
+use super::allow_cover;
 use super::context::Context;
-use super::cover;
 use super::files::{self, Access};
 use super::part::Own;
 use super::shell::Shell;
@@ -63,7 +63,7 @@ pub(super) fn only_reads(shell: &Shell<'_>) -> bool {
         let kinds = |kind| matches!(kind, EffectKind::ReadOnly | EffectKind::Read);
         let known = command.effects_known && !command.effects.is_empty();
         let bare = command.kind == CommandKind::AssignmentOnly;
-        let steps = listed(&knowledge().directory_changers, cover::program(command));
+        let steps = listed(&knowledge().directory_changers, allow_cover::program(command));
         bare || steps || (known && command.effects.iter().all(|effect| kinds(effect.kind)))
     };
     let nowhere = |word: &Word| word.exact().is_some_and(|it| files::is_no_file(it, Access::Write));
@@ -78,7 +78,7 @@ pub(super) fn is_runner(facts: &Facts, command: &SimpleCommand) -> bool {
     let Some(word) = command.words.first().and_then(Word::exact) else { return true };
     let own = word.contains(&b'/')
         && (!word.starts_with(b"/") || facts.doubts.programs.contains_key(word));
-    own || listed(&knowledge().runners, cover::program(command))
+    own || listed(&knowledge().runners, allow_cover::program(command))
 }
 
 /// Returns the name of each program that runs what the project brings along.
@@ -91,7 +91,7 @@ pub(crate) fn builders_of_shell(shell: &Shell<'_>, facts: &Facts) -> BTreeSet<Ve
 fn builder(command: &SimpleCommand) -> &[u8] {
     let word = command.words.first().and_then(Word::exact).unwrap_or_default();
     match word.starts_with(b"/") || !word.contains(&b'/') {
-        true => cover::program(command),
+        true => allow_cover::program(command),
         false => word,
     }
 }
@@ -146,8 +146,9 @@ pub(super) fn let_out(
         let rule = context.rules.rule(*id);
         rule.is_some_and(|rule| is_of_the_person(context.facts, &rule.origin))
     };
-    let harmless =
-        || matches!(cover::without_rule(context, shell, index), super::part::Cover::Builtin(_));
+    let harmless = || {
+        matches!(allow_cover::without_rule(context, shell, index), super::part::Cover::Builtin(_))
+    };
     let changed = context.facts.doubts.changed.get(builder(command));
     if (rules.iter().any(own) && changed.is_none()) || harmless() {
         return None;

@@ -7,7 +7,7 @@ use stockade_parser::{CommandKind, CommandTree, EffectKind, SimpleCommand, Targe
 
 use crate::knowledge::{knowledge, listed};
 
-use super::cover;
+use super::allow_cover;
 use super::files::{self, Access};
 use super::shell::Shell;
 
@@ -57,7 +57,7 @@ fn take(shell: &Shell<'_>, command: &SimpleCommand, named: &mut Named) -> Result
         }
     }
     let tables = knowledge();
-    let base = cover::program(command);
+    let base = allow_cover::program(command);
     let mut effects = command.effects.iter();
     let builds = listed(&tables.runners, base) && !listed(&tables.interpreters, base);
     if builds || effects.any(|effect| effect.kind == EffectKind::ProjectCode) {
@@ -80,7 +80,7 @@ fn take_words(
         |kind| matches!(kind, EffectKind::ReadOnly | EffectKind::Read | EffectKind::Network);
     let acts = !command.effects_known || !command.effects.iter().all(|it| harmless(it.kind));
     let builtin = command.kind != CommandKind::External;
-    if builtin && listed(&knowledge().printing_builtins, cover::program(command)) {
+    if builtin && listed(&knowledge().printing_builtins, allow_cover::program(command)) {
         return Ok(());
     }
     for word in words {

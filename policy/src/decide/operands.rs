@@ -20,7 +20,7 @@ const MOST_MARKS: usize = 8;
 /// hands its operands to.
 pub(super) fn opens_operands(command: &SimpleCommand) -> Option<Certainty> {
     let tables = knowledge();
-    let program = super::cover::program(command);
+    let program = super::allow_cover::program(command);
     let runs = |effect: &Effect| match effect.kind {
         // A program that runs the project's code does what its operands say.
         EffectKind::ProjectCode => effect.word == 0,
@@ -44,7 +44,8 @@ pub(super) fn opens_operands(command: &SimpleCommand) -> Option<Certainty> {
 pub(super) fn judge_operands(
     context: &Context<'_>,
     draft: &mut Draft,
-    (command, directory): (&SimpleCommand, Option<&Path>),
+    command: &SimpleCommand,
+    directory: Option<&Path>,
     certainty: Certainty,
 ) {
     for word in command.words.iter().skip(1).filter(|word| word.exact().is_none()) {
@@ -57,7 +58,7 @@ pub(super) fn judge_operands(
         let Some(written) = paths::written(&bytes, directory) else { continue };
         let names = paths::names(&written, context.facts, directory);
         let place = stockade_rules::normal(&written);
-        add_linked(context, draft, Some(command), (&place, Extent::Path), Access::Read);
+        add_linked(context, draft, Some(command), &place, Extent::Path, Access::Read);
         for effect in [Decision::Deny, Decision::Ask] {
             let hits = hits(context, effect, Access::Read, &names).into_iter();
             let about_paths = hits.filter(|hit| pattern(context, hit.rule).is_some());

@@ -8,6 +8,7 @@ use stockade_parser::Span;
 use crate::Decision;
 use crate::Layer;
 use crate::Mode;
+use crate::Rules;
 use crate::facts::HookVerdict;
 use crate::index::RuleId;
 use crate::rule::Specifier;
@@ -184,14 +185,12 @@ pub(super) fn settle(context: &Context<'_>, draft: &Draft) -> Settled {
 }
 
 /// Returns the first hit of an effect, strongest layer first.
-fn first(context: &Context<'_>, draft: &Draft, effect: Decision, certain: bool) -> Option<RuleId> {
-    let fits = |hit: &&Hit| {
-        hit.is_certain() == certain
-            && context.rules.rule(hit.rule).is_some_and(|rule| rule.effect == effect)
-    };
-    let found = draft.hits.iter().filter(fits).map(|hit| hit.rule);
+fn first(rules: &Rules, draft: &Draft, effect: Decision, fits: fn(&Hit) -> bool) -> Option<RuleId> {
+    let has_effect = |hit: &Hit| rules.rule(hit.rule).is_some_and(|rule| rule.effect == effect);
+    let counts = |hit: &&Hit| fits(hit) && has_effect(hit);
+    let found = draft.hits.iter().filter(counts).map(|hit| hit.rule);
     // A valid rule is the better reason.
-    let is_invalid = |id: RuleId| context.rules.rule(id).is_some_and(|rule| rule.fault.is_some());
+    let is_invalid = |id: RuleId| rules.rule(id).is_some_and(|rule| rule.fault.is_some());
     found.min_by_key(|id| (is_invalid(*id), *id))
 }
 
@@ -217,7 +216,7 @@ fn by_rule(
 }
 
 fn denied(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
-    let id = first(context, draft, Decision::Deny, true)?;
+    let id = first(context.rules, draft, Decision::Deny, Hit::is_certain)?;
     Some(by_rule(context, id, Decision::Deny, "rule_deny", ""))
 }
 
@@ -235,8 +234,8 @@ fn asked(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
     if let Some(id) = ask_rule(context, draft) {
         return Some(by_rule(context, id, Decision::Ask, "rule_ask", ""));
     }
-    let id = first(context, draft, Decision::Deny, false)
-        .or_else(|| first(context, draft, Decision::Ask, false))?;
+    let id = first(context.rules, draft, Decision::Deny, |hit| !hit.is_certain())
+        .or_else(|| first(context.rules, draft, Decision::Ask, |hit| !hit.is_certain()))?;
     let hit = draft.hits.iter().find(|hit| hit.rule == id)?;
     let note = match hit.certainty {
         Certainty::Certain => "",

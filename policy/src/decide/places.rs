@@ -8,9 +8,9 @@ use crate::facts::Facts;
 use crate::knowledge::{knowledge, listed};
 use crate::paths;
 
-use super::feed;
 use super::search::program_of;
 use super::shell::Shell;
+use super::xargs_like;
 
 /// Beyond so many directories, or commands to look at, they are not told apart.
 const MOST_DIRECTORIES: usize = 16;
@@ -80,7 +80,7 @@ pub(super) fn paths_of(shell: &Shell<'_>, facts: &Facts, command: &SimpleCommand
         return Vec::new();
     }
     let known = command.directory != Directory::Unknown;
-    let given = feed::given(shell, command);
+    let given = xargs_like::given(shell, command);
     let operands = command.words.iter().skip(1).filter(|word| !known || word.exact().is_none());
     let words: Vec<Meant> = operands.chain(&given).map(|operand| meant(shell, operand)).collect();
     let mut found = Vec::new();

@@ -9,8 +9,8 @@ use crate::index::RuleId;
 use crate::knowledge::{knowledge, listed};
 use crate::pattern::command::{CommandPattern, base_name};
 
+use super::allow_cover::{are_safe, is_inside, program, started_by};
 use super::context::Context;
-use super::cover::{are_safe, is_inside, program, started_by};
 use super::hosts;
 use super::shell::{Shell, pattern};
 

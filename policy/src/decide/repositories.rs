@@ -12,8 +12,8 @@ use crate::facts::{Facts, GitPlace, Repository, SandboxState};
 use crate::knowledge::{knowledge, listed};
 use crate::paths;
 
+use super::allow_cover::program;
 use super::context::Context;
-use super::cover::program;
 use super::places;
 use super::shell::Shell;
 
@@ -36,13 +36,14 @@ pub(super) fn doubt(
             name()
         ));
     };
-    places.iter().find_map(|place| doubtful(context, shell, (command, place)))
+    places.iter().find_map(|place| doubtful(context, shell, command, place))
 }
 
 fn doubtful(
     context: &Context<'_>,
     shell: &Shell<'_>,
-    (command, place): (&SimpleCommand, &GitPlace),
+    command: &SimpleCommand,
+    place: &GitPlace,
 ) -> Option<String> {
     let directory = place.path();
     let found = context.facts.repositories.get(place);

@@ -11,14 +11,15 @@ use crate::pattern::command::base_name;
 use super::context::Context;
 use super::critical::{self, shown};
 use super::shell::Shell;
-use super::{feed, kept, places};
+use super::{places, vcs_paths, xargs_like};
 
 /// Returns what a search removes that is critical, when it removes what it finds.
 pub(super) fn finding(
     context: &Context<'_>,
     shell: &Shell<'_>,
     command: &SimpleCommand,
-    (row, search): (&Remover, &Search),
+    row: &Remover,
+    search: &Search,
 ) -> Option<String> {
     let removes = critical::applies(row, command)
         || starts_remover(shell, command)
@@ -28,7 +29,7 @@ pub(super) fn finding(
     }
     let directories = places::directories(shell, context.facts, command);
     let found = match fed(shell, search, command) {
-        Some(feeder) if feed::brings_any_word(shell, search, feeder) => Found::Anything,
+        Some(feeder) if xargs_like::brings_any_word(shell, search, feeder) => Found::Anything,
         Some(_) | None => wanted(context, search, command),
     };
     let here = Word::literal(command.span, b".".as_slice());
@@ -184,7 +185,7 @@ fn wanted(context: &Context<'_>, search: &Search, command: &SimpleCommand) -> Fo
             let by_path = listed(&search.paths, test);
             found = match found {
                 Found::Ordinary => Found::Ordinary,
-                _ if !by_path && kept::finds_ordinary(value) => Found::Ordinary,
+                _ if !by_path && vcs_paths::finds_ordinary(value) => Found::Ordinary,
                 Found::Named => Found::Named,
                 Found::Anything if by_path && is_own_path(context, value) => Found::Named,
                 Found::Anything if !by_path && is_own_name(context, value) => Found::Named,
@@ -229,7 +230,8 @@ fn is_action(command: &SimpleCommand, word: &Word) -> bool {
 fn is_own_name(context: &Context<'_>, pattern: &str) -> bool {
     let mut critical = critical_names(context);
     critical.push(".".to_owned());
-    !kept::may_find_kept(pattern) && !critical.iter().any(|name| kept::may_find(pattern, name))
+    !vcs_paths::may_find_kept(pattern)
+        && !critical.iter().any(|name| vcs_paths::may_find(pattern, name))
 }
 
 /// Says whether a pattern for paths has a segment that nothing critical has.
@@ -240,10 +242,10 @@ fn is_own_path(context: &Context<'_>, pattern: &str) -> bool {
         if segment == "." {
             continue;
         }
-        if segment == ".." || kept::may_find_kept(segment) {
+        if segment == ".." || vcs_paths::may_find_kept(segment) {
             return false;
         }
-        own |= !critical.iter().any(|name| kept::may_find(segment, name));
+        own |= !critical.iter().any(|name| vcs_paths::may_find(segment, name));
     }
     own
 }

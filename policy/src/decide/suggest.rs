@@ -6,8 +6,8 @@ use crate::Decision;
 use crate::pattern::command::CommandPattern;
 use crate::verdict::{By, Verdict};
 
+use super::allow_cover;
 use super::context::Context;
-use super::cover;
 use super::shell::Shell;
 
 /// Adds suggestion and help to the verdict on a shell call.
@@ -97,7 +97,7 @@ fn suggestion(verdict: &Verdict, context: &Context<'_>, shell: &Shell<'_>) -> Op
 /// Returns the rule for exactly this command, if one can be written.
 pub(super) fn exact_rule(command: &SimpleCommand) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
-    let safe = cover::are_safe(&command.assignments);
+    let safe = allow_cover::are_safe(&command.assignments);
     for assignment in command.assignments.iter().filter(|_| !safe) {
         let name = std::str::from_utf8(&assignment.name).ok()?;
         words.push(format!("{name}={}", quoted(&assignment.value)?));

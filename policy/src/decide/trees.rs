@@ -180,7 +180,9 @@ pub(super) fn leave_out_others(context: &Context<'_>, draft: &mut Draft, command
 pub(super) fn add_quoted(
     context: &Context<'_>,
     draft: &mut Draft,
-    (command, word, directory): (&SimpleCommand, &Word, Option<&Path>),
+    command: &SimpleCommand,
+    word: &Word,
+    directory: Option<&Path>,
     access: Access,
 ) {
     let program = base_name(&command.words).or_else(|| command.words.first()?.exact());

@@ -18,6 +18,8 @@ pub(crate) fn notes() -> Vec<String> {
         masked: hides_parts_of_proc(&read("/proc/self/mountinfo")),
         counted: Group::make().map(|group| group.counts()).unwrap_or_default(),
         apparmor: read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+        // `proc_pid_attr(5)`: the name of the profile, and its mode in parentheses.
+        profile: read("/proc/self/attr/current"),
     };
     facts.sentences()
 }
@@ -33,6 +35,7 @@ struct Facts {
     masked: bool,
     counted: Counted,
     apparmor: String,
+    profile: String,
 }
 
 /// Says whether mounts cover parts of `/proc`, given `/proc/self/mountinfo`. Linux then refuses a new `/proc` to a user
@@ -65,9 +68,11 @@ impl Facts {
                  `--security-opt systempaths=unconfined` (Podman: `--security-opt unmask=ALL`)",
             );
         }
-        if self.apparmor.trim() == "1" {
+        if self.apparmor.trim() == "1"
+            && self.profile.trim_end_matches(['\n', '\0']) == "unconfined"
+        {
             say(
-                "AppArmor keeps user namespaces from programs without a profile (docs/guide/containers.md has one)",
+                "AppArmor keeps user namespaces from programs without a profile: `sudo stockade install --apparmor` installs one",
             );
         }
         let filters = self.status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
@@ -126,6 +131,7 @@ mod tests {
             masked: true,
             counted: Counted::default(),
             apparmor: "1\n".to_owned(),
+            profile: "unconfined\n".to_owned(),
         };
         let notes = facts.sentences();
         for part in [
@@ -144,5 +150,12 @@ mod tests {
         let expected = "no control group is delegated to this user: limits are sampled; a program that is started with \
                         `systemd-run --user --scope -p Delegate=yes` has one";
         assert_eq!(notes, [expected]);
+        let has_one = Facts {
+            groups: "0::/user.slice\n".to_owned(),
+            apparmor: "1\n".to_owned(),
+            profile: "stockade (unconfined)\n".to_owned(),
+            ..Facts::default()
+        };
+        assert_eq!(has_one.sentences(), [expected]);
     }
 }

@@ -96,10 +96,7 @@ pub(crate) fn start(launcher: &Path) -> Host {
 
 /// Says why nothing is enforced where a start fails with `error`.
 fn why(error: &Error) -> String {
-    match error {
-        Error::Unenforceable { reason, .. } => reason.clone(),
-        error => error.to_string(),
-    }
+    if let Error::Unenforceable { reason, .. } = error { reason.clone() } else { error.to_string() }
 }
 
 fn kernel() -> String {
@@ -198,7 +195,7 @@ impl Ground {
     fn outside(&self, launcher: &Path) -> Result<Succeeded, Error> {
         let failed = |source| Error::Launcher { path: launcher.to_path_buf(), source };
         let mut child = Command::new(launcher);
-        child.arg(super::ROLE).envs(VARIABLES.iter().zip(self.values(false)));
+        child.arg(super::ROLE).envs(VARIABLES.iter().zip(self.values()));
         child.env("PROBE_NOT_GIVEN", "").current_dir("/");
         let output = child.stdin(process::Stdio::null()).output().map_err(failed)?;
         Ok(succeeded(&String::from_utf8_lossy(&output.stdout)))
@@ -222,21 +219,21 @@ impl Ground {
         })
     }
 
-    /// Returns the values of [`VARIABLES`].
-    fn values(&self, leaves: bool) -> [OsString; 5] {
+    /// Returns the values of [`VARIABLES`] but the last, which only a confined probe is given.
+    fn values(&self) -> [OsString; 4] {
         let server = self.server.as_ref().and_then(|server| server.local_addr().ok());
         [
             self.place.clone().into_os_string(),
             self.stranger.number.to_string().into(),
             server.map(|at| at.to_string()).unwrap_or_default().into(),
             fs::read_link("/proc/self/ns/ipc").unwrap_or_default().into_os_string(),
-            leaves.to_string().into(),
         ]
     }
 
     fn spec(&self, launcher: &Path, fallback: Fallback) -> SandboxSpec {
         let rule = |path: PathBuf, access| FileRule { path, access, origin: "probe".to_owned() };
         let at = |name: &str| self.place.join(name);
+        let values = self.values().into_iter().chain(["true".into()]);
         let mut rules = vec![
             rule(self.place.clone(), Access::Read),
             rule(at("project"), Access::Write),
@@ -248,7 +245,7 @@ impl Ground {
             program: Program {
                 path: launcher.canonicalize().unwrap_or_else(|_| launcher.to_path_buf()),
                 argv: ["stockade", super::ROLE].map(Into::into).into(),
-                environment: VARIABLES.iter().map(Into::into).zip(self.values(true)).collect(),
+                environment: VARIABLES.iter().map(Into::into).zip(values).collect(),
                 cwd: "/".into(),
             },
             files: Files { rules, guarded_names: vec![GUARDED.into()], ..Files::default() },

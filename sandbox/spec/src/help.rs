@@ -13,13 +13,7 @@ pub fn namespaces() -> String {
     }
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
         let executable = std::env::current_exe().unwrap_or_else(|_| "/path/to/stockade".into());
-        return format!(
-            "AppArmor restricts user namespaces to known programs: write `abi <abi/4.0>, include \
-             <tunables/global> profile stockade {} flags=(unconfined) {{ userns, }}` to \
-             `/etc/apparmor.d/stockade` and run `apparmor_parser -r /etc/apparmor.d/stockade` as root, or run \
-             `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` as root",
-            executable.display()
-        );
+        return profile(&executable.display().to_string());
     }
     if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
         return "run `sysctl -w kernel.unprivileged_userns_clone=1` as root".to_owned();
@@ -43,6 +37,20 @@ pub fn namespaces() -> String {
     .to_owned()
 }
 
+/// Says what gives `executable` the AppArmor profile with which it may make user namespaces. Where a user can change the executable,
+/// `stockade install` refuses it.
+fn profile(executable: &str) -> String {
+    let known = "AppArmor restricts user namespaces to known programs";
+    match ["/usr/", "/opt/"].iter().any(|it| executable.starts_with(it)) {
+        true => format!("{known}: run `sudo {executable} install --apparmor`"),
+        false => format!(
+            "{known}: move stockade to `/usr/local/bin` and run `sudo stockade install --apparmor`, or have root write \
+             `abi <abi/4.0>, include <tunables/global> profile stockade {executable} flags=(unconfined) {{ userns, }}` to \
+             `/etc/apparmor.d/stockade` and run `apparmor_parser -r /etc/apparmor.d/stockade`"
+        ),
+    }
+}
+
 /// Says whether this is a container of Docker, Podman, or one that systemd knows
 /// (systemd's container interface, "Environment Variables").
 fn is_container() -> bool {
@@ -58,18 +66,22 @@ pub fn notifications() -> String {
 
 /// Says what would give `protection`.
 pub fn protection(protection: Protection) -> String {
+    use Protection::*;
     match protection {
         // Supervision of names and sockets needs a `/proc` of the run's own.
-        Protection::Processes | Protection::Protected | Protection::UnixSockets => {
+        Processes | Protected | UnixSockets => {
             "a container that masks parts of `/proc` keeps a new one from being mounted: start it with \
              `--security-opt systempaths=unconfined` (Podman: `--security-opt unmask=ALL`)"
                 .to_owned()
         }
-        Protection::Limits => {
+        Limits => {
             "delegate a control group (version 2) to this user, such as with `Delegate=yes`"
                 .to_owned()
         }
-        other => format!("`stockade doctor` tells what this machine lacks for {}", other.name()),
+        WriteOutside | MetadataOutside | NoRead | HiddenNames | Network | Loopback | Ipc | Keyring
+        | KernelSettings | Privilege | Syscalls | Env | Fds | Tty | Survivors => {
+            format!("`stockade doctor` tells what this machine lacks for {}", protection.name())
+        }
     }
 }
 
@@ -101,6 +113,19 @@ fn field<'a>(status: &'a str, key: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_command_gives_the_profile_to_an_executable_of_root() {
+        let told = ["/usr/local/bin/stockade", "/home/ada/.cargo/bin/stockade"].map(profile);
+        let expected = [
+            "AppArmor restricts user namespaces to known programs: run `sudo /usr/local/bin/stockade install --apparmor`",
+            "AppArmor restricts user namespaces to known programs: move stockade to `/usr/local/bin` and run \
+             `sudo stockade install --apparmor`, or have root write `abi <abi/4.0>, include <tunables/global> profile \
+             stockade /home/ada/.cargo/bin/stockade flags=(unconfined) { userns, }` to `/etc/apparmor.d/stockade` and run \
+             `apparmor_parser -r /etc/apparmor.d/stockade`",
+        ];
+        assert_eq!(told, expected);
+    }
 
     #[test]
     fn the_capability_is_looked_for() {

@@ -14,10 +14,10 @@ use rustix::thread::CapabilitySet;
 use super::filters::Filters;
 use super::init::{Prepared, Supervision};
 use super::{Isolation, StandardStreams, step, still_there};
-use crate::kernel::frames;
-use crate::kernel::group::Counted;
-use crate::kernel::seccomp::Options;
-use crate::kernel::{landlock, syscalls};
+use stockade_kernel::frames;
+use stockade_kernel::group::Counted;
+use stockade_kernel::seccomp::Options;
+use stockade_kernel::{landlock, syscalls};
 use stockade_spec::Limits;
 use stockade_spec::codec::{Failure, Report, Wire as _};
 use stockade_spec::steps::Steps;
@@ -34,7 +34,8 @@ pub(super) fn become_it(
     image: &Image,
     filters: &Filters,
     prepared: &mut Prepared,
-    (control, parent): (&UnixStream, &UnixStream),
+    control: &UnixStream,
+    parent: &UnixStream,
 ) -> i32 {
     let ready = prepare(spec, filters, prepared, control);
     let failure = match ready.and_then(|ready| step("report", tell_and_wait(parent, ready))) {
@@ -50,12 +51,15 @@ pub(super) fn become_it(
 }
 
 /// Protections that hold for the command, and where its calls wait for the supervisor.
-pub(super) type Told = (Enforced, Option<OwnedFd>);
+pub(super) struct Told {
+    pub(super) enforced: Enforced,
+    pub(super) listener: Option<OwnedFd>,
+}
 
 /// Tells pid 1 that every step but the last one was taken, and waits until it has confined itself.
-fn tell_and_wait(mut parent: &UnixStream, (enforced, listener): Told) -> io::Result<()> {
-    let listener: Vec<_> = listener.iter().map(AsFd::as_fd).collect();
-    frames::send_with(parent, &Report::Ready(enforced).to_bytes(), &listener)?;
+fn tell_and_wait(mut parent: &UnixStream, told: Told) -> io::Result<()> {
+    let listener: Vec<_> = told.listener.iter().map(AsFd::as_fd).collect();
+    frames::send_with(parent, &Report::Ready(told.enforced).to_bytes(), &listener)?;
     parent.read_exact(&mut [0])
 }
 
@@ -67,9 +71,10 @@ pub(super) fn hear(child: &UnixStream) -> Result<Option<Told>, Failure> {
     if count == 0 {
         return Ok(None);
     }
+    let listener = listener.into_iter().next();
     let payload = step("report", frames::receive_payload(child, header))?;
     match step("report", Report::from_bytes(&payload))? {
-        Report::Ready(enforced) => Ok(Some((enforced, listener.into_iter().next()))),
+        Report::Ready(enforced) => Ok(Some(Told { enforced, listener })),
         Report::Failed(failure) => Err(failure),
         Report::Told
         | Report::Ended(..)
@@ -142,7 +147,8 @@ fn prepare(
     enter(&spec.program.cwd)?;
     if spec.confine {
         let counts = prepared.built.as_ref().is_some_and(|built| built.counts_processes);
-        confine(spec, (counts, prepared.counted), &mut prepared.steps)?;
+        limits(&spec.limits, counts, prepared.counted, &mut prepared.steps)?;
+        confine(&mut prepared.steps)?;
     }
     step("signals", syscalls::reset_signals())?;
     step("descriptors", syscalls::close_on_exec_from(3))?;
@@ -156,7 +162,7 @@ fn prepare(
     require(spec, &enforced)?;
     // The gateway may have gone since the consent was given.
     step("consent", still_there(control))?;
-    Ok((enforced, listener))
+    Ok(Told { enforced, listener })
 }
 
 /// Refuses when a required protection is not enforced as it has to be.
@@ -217,8 +223,7 @@ fn enter(cwd: &Path) -> Result<(), Failure> {
     })
 }
 
-fn confine(spec: &SandboxSpec, counts: (bool, Counted), steps: &mut Steps) -> Result<(), Failure> {
-    limits(&spec.limits, counts, steps)?;
+fn confine(steps: &mut Steps) -> Result<(), Failure> {
     match syscalls::join_keyring() {
         Ok(()) => steps.layer("empty session keyring", &[Protection::Keyring]),
         // A kernel without keyrings has none to reach.
@@ -239,7 +244,8 @@ fn confine(spec: &SandboxSpec, counts: (bool, Counted), steps: &mut Steps) -> Re
 /// Sets the limits that each process has, never above those that are in force.
 fn limits(
     limits: &Limits,
-    (counts_processes, counted): (bool, Counted),
+    counts_processes: bool,
+    counted: Counted,
     steps: &mut Steps,
 ) -> Result<(), Failure> {
     // INVARIANT: no limit of memory. `RLIMIT_DATA` and `RLIMIT_AS` count what a process reserves, and sanitizers reserve more
@@ -275,8 +281,7 @@ fn limits(
                 .to_owned()
         }
     };
-    let (caller, _) = syscalls::ids();
-    if caller == 0 && !counts_processes && !counted.processes {
+    if syscalls::ids().user == 0 && !counts_processes && !counted.processes {
         open.push_str("; the number of processes is sampled as well, since the caller is root");
     }
     steps.partial(Protection::Limits, &open);

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use crate::kernel::bpf::Table;
-use crate::kernel::seccomp::{self, Options};
+use stockade_kernel::bpf::Table;
+use stockade_kernel::seccomp::{self, Options};
 
 /// The filters of one run, as tables and as programs.
 pub(super) struct Filters {

@@ -15,12 +15,12 @@ use rustix::thread::CapabilitySet;
 
 use super::init::{Prepared, Supervision, allow_terminal};
 use super::{Isolation, StandardStreams, measure, step};
-use crate::kernel::group::Counted;
-use crate::kernel::landlock::{self, Grant, Ruleset};
-use crate::kernel::mounts;
-use crate::kernel::seccomp;
-use crate::kernel::syscalls::{self, Fork};
 use crate::supervise;
+use stockade_kernel::group::Counted;
+use stockade_kernel::landlock::{self, Rights, Ruleset};
+use stockade_kernel::mounts;
+use stockade_kernel::seccomp;
+use stockade_kernel::syscalls::{self, Fork};
 use stockade_spec::codec::Failure;
 use stockade_spec::steps::Steps;
 use stockade_spec::{Access, Mediation};
@@ -122,7 +122,7 @@ fn make_shared_memory(private: &Path) -> Result<(), Failure> {
 
 /// Returns what the command may reach, with what it may do there. Where a supervisor answers for writes, it alone keeps what
 /// may not be written in a writable directory: a directory with one such file stays writable.
-fn grants(spec: &SandboxSpec, supervision: Supervision) -> Result<Vec<(PathBuf, Grant)>, Failure> {
+fn grants(spec: &SandboxSpec, supervision: Supervision) -> Result<Vec<(PathBuf, Rights)>, Failure> {
     let rules = &spec.files.rules;
     let of = |access: Access| rules.iter().filter(move |it| it.access == access);
     let hidden = of(Access::None).map(|it| it.path.as_path()).chain([Path::new(TERMINALS)]);
@@ -131,11 +131,11 @@ fn grants(spec: &SandboxSpec, supervision: Supervision) -> Result<Vec<(PathBuf, 
     let kept = of(Access::ReadOnly).filter(|_| !is_watched).map(|it| it.path.as_path());
     let unwritable: BTreeSet<&Path> = hidden.iter().copied().chain(kept).collect();
     let mut grants = Vec::new();
-    around(Path::new("/"), &hidden, Grant::Read, &mut grants)?;
-    grants.extend(listed(&hidden).into_iter().map(|path| (path, Grant::List)));
+    around(Path::new("/"), &hidden, Rights::Read, &mut grants)?;
+    grants.extend(listed(&hidden).into_iter().map(|path| (path, Rights::List)));
     for rule in of(Access::Read) {
         let inside = beneath(&rule.path, &hidden);
-        around(&rule.path, &inside, Grant::Read, &mut grants)?;
+        around(&rule.path, &inside, Rights::Read, &mut grants)?;
     }
     for rule in of(Access::Write) {
         if rule.path == Path::new("/") {
@@ -145,11 +145,11 @@ fn grants(spec: &SandboxSpec, supervision: Supervision) -> Result<Vec<(PathBuf, 
         let covered = of(Access::ReadOnly).any(|it| rule.path.starts_with(&it.path));
         let is_own = ["/dev", "/proc", "/sys"].iter().any(|own| rule.path.starts_with(own));
         if !covered && !is_own {
-            around(&rule.path, &beneath(&rule.path, &unwritable), Grant::Write, &mut grants)?;
+            around(&rule.path, &beneath(&rule.path, &unwritable), Rights::Write, &mut grants)?;
         }
     }
-    grants.extend(spec.files.private_tmp.iter().map(|path| (path.clone(), Grant::Write)));
-    grants.extend(DEVICES.iter().map(|name| (Path::new("/dev").join(name), Grant::Device)));
+    grants.extend(spec.files.private_tmp.iter().map(|path| (path.clone(), Rights::Write)));
+    grants.extend(DEVICES.iter().map(|name| (Path::new("/dev").join(name), Rights::Device)));
     Ok(grants)
 }
 
@@ -171,8 +171,8 @@ fn beneath<'a>(path: &Path, refused: &BTreeSet<&'a Path>) -> BTreeSet<&'a Path> 
 fn around(
     path: &Path,
     refused: &BTreeSet<&Path>,
-    grant: Grant,
-    grants: &mut Vec<(PathBuf, Grant)>,
+    grant: Rights,
+    grants: &mut Vec<(PathBuf, Rights)>,
 ) -> Result<(), Failure> {
     let mut open = vec![path.to_path_buf()];
     while let Some(path) = open.pop() {
@@ -196,7 +196,7 @@ fn around(
 }
 
 fn restrict(
-    grants: &[(PathBuf, Grant)],
+    grants: &[(PathBuf, Rights)],
     streams: &StandardStreams,
     steps: &mut Steps,
 ) -> Result<(), Failure> {
@@ -225,10 +225,11 @@ fn restrict(
             .metadata(),
         )?
         .is_dir();
-        let grant = match (grant, is_directory) {
-            (Grant::Write, false) => Grant::File,
-            (Grant::Read, false) => Grant::ReadFile,
-            (other, _) => *other,
+        let grant = match grant {
+            Rights::Write if !is_directory => Rights::File,
+            Rights::Read if !is_directory => Rights::ReadFile,
+            Rights::Read | Rights::Write | Rights::List => *grant,
+            Rights::Device | Rights::File | Rights::ReadFile => *grant,
         };
         step("Landlock", ruleset.allow(object.as_fd(), grant))?;
     }

@@ -5,16 +5,16 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::kernel::frames;
-use crate::kernel::syscalls::{self, Ended};
-use crate::supervise::{self, Place};
+use crate::supervise::{self, InspectedDirectory};
+use stockade_kernel::frames;
+use stockade_kernel::syscalls::{self, Ended};
 use stockade_spec::codec::{Report, Wire};
 use stockade_spec::{Ending, Exit, SandboxSpec};
 
 /// Reports that were received from pid 1.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    places: Vec<Place>,
+    places: Vec<InspectedDirectory>,
     /// A directory was named, but there was no descriptor left to hold it.
     is_incomplete: bool,
     ended: Option<Ending>,
@@ -59,7 +59,7 @@ impl Heard {
         }
         match Report::from_bytes(&frames::receive_payload(orders, header)?)? {
             Report::Noted(note) => match descriptors.into_iter().next() {
-                Some(directory) => self.places.push(Place { note, directory }),
+                Some(directory) => self.places.push(InspectedDirectory { note, directory }),
                 None => self.is_incomplete = true,
             },
             Report::Ended(ending) => self.ended = Some(ending),

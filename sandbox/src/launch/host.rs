@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::filters::Filters;
-use crate::kernel::aliases::Places;
-use crate::kernel::syscalls;
+use stockade_kernel::aliases::Places;
+use stockade_kernel::syscalls;
 
 /// The mounts of this process (`proc_pid_mountinfo(5)`).
 const MOUNTS: &str = "/proc/self/mountinfo";

@@ -8,21 +8,21 @@ use std::os::unix::net::UnixStream;
 
 use rustix::thread::CapabilitySet;
 
-use super::command;
+use super::command::{self, Told};
 use super::filters::Filters;
 use super::host::Host;
 use super::loopback::{self, Interface};
 use super::watch::Watch;
 use super::{Isolation, Link, StandardStreams, fixed, measure, ready, step, terminal};
-use crate::kernel::aliases::Places;
-use crate::kernel::foreign::Foreign;
-use crate::kernel::frames;
-use crate::kernel::group::{Counted, Counters};
-use crate::kernel::landlock::{self, Grant, Ruleset};
-use crate::kernel::mounts::{Built, Stage};
-use crate::kernel::sources;
-use crate::kernel::syscalls::{self, Ended, Fork};
 use crate::supervise::{self, Guard, Neighbours, Review, Supervisor, neighbours};
+use stockade_kernel::aliases::Places;
+use stockade_kernel::foreign_owner::Foreign;
+use stockade_kernel::frames;
+use stockade_kernel::group::{Counted, Counters};
+use stockade_kernel::landlock::{self, Rights, Ruleset};
+use stockade_kernel::mounts::{Built, Stage};
+use stockade_kernel::sources;
+use stockade_kernel::syscalls::{self, Ended, Fork, Ids};
 use stockade_spec::Mediation;
 use stockade_spec::codec::{Failure, Order, Report, Wire};
 use stockade_spec::steps::Steps;
@@ -54,30 +54,15 @@ pub(super) enum Supervision {
     Files,
 }
 
-/// Runs as pid 1 of a run whose spec is known; returns its exit status.
-pub(super) fn run(
-    spec: &SandboxSpec,
-    (isolation, interface): (Isolation, Interface),
-    (ids, foreign, counters): ((u32, u32), Foreign, Option<Counters>),
-    streams: StandardStreams,
-    link: Link,
-) -> i32 {
-    let ground = match isolation {
-        Isolation::Namespaces => lay_ground((ids, interface)),
-        Isolation::Static => Ok(Ground::Static),
-        Isolation::Free => Ok(Ground::Free),
-    };
-    go_on((ground, counters), spec, foreign, streams, link)
-}
-
 /// Runs as pid 1 that does in advance what is the same for every spec, then waits for one.
 pub(super) fn run_ahead(
-    (ids, interface): ((u32, u32), Interface),
+    ids: Ids,
+    interface: Interface,
     Host { mounts, places }: Host,
     link: Link,
     counters: Option<Counters>,
 ) -> i32 {
-    let mut ground = lay_ground((ids, interface));
+    let mut ground = Ground::lay(Isolation::Namespaces, ids, interface);
     if let Ok(Ground::Namespaces(_, interface @ Interface::Down)) = &mut ground
         && syscalls::loopback_up().is_ok()
     {
@@ -109,7 +94,7 @@ pub(super) fn run_ahead(
         spec.files.rules.extend(places.of_rules(&spec.files.rules));
         ground
     });
-    go_on((ground, counters), &spec, Foreign::default(), streams, link)
+    run(ground, counters, &spec, Foreign::default(), streams, link)
 }
 
 /// Has the kernel name pid 1, so that who looks from inside sees whose confinement it is (`proc_pid_comm(5)`).
@@ -129,8 +114,10 @@ struct Begun {
     terminal: Option<OwnedFd>,
 }
 
-fn go_on(
-    (ground, mut counters): (Result<Ground, Failure>, Option<Counters>),
+/// Runs as pid 1 of a run whose spec is known; returns its exit status.
+pub(super) fn run(
+    ground: Result<Ground, Failure>,
+    mut counters: Option<Counters>,
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
@@ -142,7 +129,7 @@ fn go_on(
         Ok(Ground::Free) => Isolation::Free,
     };
     let counted = counters.as_mut().map(|it| it.limit(&spec.limits)).unwrap_or_default();
-    let begun = ground.and_then(|ground| begin((ground, counted), spec, foreign, streams, &link));
+    let begun = ground.and_then(|ground| begin(ground, counted, spec, foreign, streams, &link));
     match begun {
         Ok(Begun { pid, is_told, built, supervisor, terminal: _held }) => {
             let Link { control, orders } = link;
@@ -174,7 +161,7 @@ fn go_on(
             let supervisor = watch.supervisor.take();
             violations.extend(supervisor.into_iter().flat_map(Supervisor::into_violations));
             let gateway = is_told.then_some(&watch.control);
-            tell(gateway, &watch.orders, ended, (violations, watch.left));
+            tell(gateway, &watch.orders, ended, violations, watch.left);
             // The monitor hears of it, and the namespaces go meanwhile.
             syscalls::exit_now(0)
         }
@@ -187,7 +174,8 @@ fn go_on(
 }
 
 fn begin(
-    (ground, counted): (Ground, Counted),
+    ground: Ground,
+    counted: Counted,
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
@@ -198,7 +186,7 @@ fn begin(
     // After the run has terminals of its own; where it has the host's, before those are closed to it.
     let (mut prepared, (streams, other_end)) = match ground {
         Ground::Namespaces(stage, interface) => {
-            (confine((stage, interface), spec, foreign, &streams)?, give(streams)?)
+            (confine(stage, interface, spec, foreign, &streams)?, give(streams)?)
         }
         Ground::Static => {
             let given = give(streams)?;
@@ -222,7 +210,7 @@ fn begin(
         Isolation::Static | Isolation::Free => None,
     };
     let address = neighbours::address(listeners.as_ref());
-    let (pid, (enforced, listener)) =
+    let (pid, Told { enforced, listener }) =
         start_command(spec, &image, filters, &mut prepared, &link.control)?;
     // Nothing waits for them but this: the command is on its way meanwhile.
     if let Some(both) = listeners {
@@ -245,8 +233,8 @@ fn begin(
         step("report", pass_on(may_tell.then_some(&link.control), &link.orders, &report))?;
     let neighbours = prepared.shares.then(|| Neighbours::new(address));
     let supervisor = listener.map(|it| {
-        let watched = (&filters.table, neighbours);
-        let all = Supervisor::new(it, spec, watched, terminal, (files, monitor, review));
+        let all = Supervisor::new(it, spec, &filters.table, terminal, files, monitor, review)
+            .with_neighbours(neighbours);
         match prepared.isolation {
             Isolation::Namespaces => all.with_caches(caches),
             Isolation::Static | Isolation::Free => {
@@ -265,14 +253,14 @@ fn start_command(
     filters: &Filters,
     prepared: &mut Prepared,
     control: &UnixStream,
-) -> Result<(i32, command::Told), Failure> {
+) -> Result<(i32, Told), Failure> {
     let (child, parent) = step("fork", UnixStream::pair())?;
     let pid = match step("fork", syscalls::fork(0))? {
         Fork::Parent(pid) => pid,
         Fork::Child => {
             drop(child);
-            let ends = (control, &parent);
-            syscalls::exit_now(command::become_it(spec, image, filters, prepared, ends))
+            let status = command::become_it(spec, image, filters, prepared, control, &parent);
+            syscalls::exit_now(status)
         }
     };
     drop(parent);
@@ -324,7 +312,7 @@ fn unconfined() -> Result<Prepared, Failure> {
 }
 
 /// Isolation of a run before its spec is needed.
-enum Ground {
+pub(super) enum Ground {
     /// In namespaces of its own, with the beginnings of its view.
     Namespaces(Stage, Interface),
     Static,
@@ -332,6 +320,19 @@ enum Ground {
 }
 
 impl Ground {
+    /// Takes the first steps, which are the same for every spec.
+    pub(super) fn lay(
+        isolation: Isolation,
+        ids: Ids,
+        interface: Interface,
+    ) -> Result<Ground, Failure> {
+        match isolation {
+            Isolation::Namespaces => Ok(Ground::Namespaces(first_stage(ids)?, interface)),
+            Isolation::Static => Ok(Ground::Static),
+            Isolation::Free => Ok(Ground::Free),
+        }
+    }
+
     /// Opens the file that the first changes of files are written down in, if the spec asks for one.
     fn journal(&self, spec: &SandboxSpec) -> Result<Option<OwnedFd>, Failure> {
         let left = match self {
@@ -343,8 +344,8 @@ impl Ground {
     }
 }
 
-/// The first steps, which are the same for every spec.
-fn lay_ground((ids, interface): ((u32, u32), Interface)) -> Result<Ground, Failure> {
+/// Begins the view of a run in namespaces of its own, in which `ids` are mapped.
+fn first_stage(ids: Ids) -> Result<Stage, Failure> {
     bear_name();
     let kill = libc::c_ulong::from(libc::SIGKILL.unsigned_abs());
     step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
@@ -353,12 +354,13 @@ fn lay_ground((ids, interface): ((u32, u32), Interface)) -> Result<Ground, Failu
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     let stage = Stage::new()?;
     empty_sets()?;
-    Ok(Ground::Namespaces(stage, interface))
+    Ok(stage)
 }
 
 /// The list of steps from there, in order.
 fn confine(
-    (stage, interface): (Stage, Interface),
+    stage: Stage,
+    interface: Interface,
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: &StandardStreams,
@@ -369,7 +371,7 @@ fn confine(
     steps.notes.append(&mut built.notes);
     let supervision = supervision(spec, &built);
     let shares = interface == Interface::Shared && loopback::may_share(&spec.network, supervision);
-    network(spec, (interface, shares), &mut steps)?;
+    network(spec, interface, shares, &mut steps)?;
     report_mounts(spec, &built, supervision, &mut steps);
     give_up_capabilities(&mut steps)?;
     restrict(&built, streams, &mut steps)?;
@@ -384,25 +386,26 @@ fn confine(
 }
 
 /// Maps the caller's ids onto themselves; no other id exists inside.
-pub(super) fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
+pub(super) fn map_ids(Ids { user, group }: Ids) -> Result<(), Failure> {
     let write = |path: &str, text: String| {
         fs::write(path, text).map_err(|error| {
             let mut failure =
                 super::no_namespaces(None, &format!("`{path}` cannot be written: {error}"));
             if let Failure::Unenforceable { help, .. } = &mut failure {
-                *help = stockade_spec::help::mapping(uid);
+                *help = stockade_spec::help::mapping(user);
             }
             failure
         })
     };
     write("/proc/self/setgroups", "deny".to_owned())?;
-    write("/proc/self/gid_map", format!("{gid} {gid} 1\n"))?;
-    write("/proc/self/uid_map", format!("{uid} {uid} 1\n"))
+    write("/proc/self/gid_map", format!("{group} {group} 1\n"))?;
+    write("/proc/self/uid_map", format!("{user} {user} 1\n"))
 }
 
 fn network(
     spec: &SandboxSpec,
-    (interface, shares): (Interface, bool),
+    interface: Interface,
+    shares: bool,
     steps: &mut Steps,
 ) -> Result<(), Failure> {
     match spec.network {
@@ -548,7 +551,7 @@ pub(super) fn allow_terminal(ruleset: &mut Ruleset, stream: &OwnedFd) -> Result<
     if !stream.is_terminal() {
         return Ok(());
     }
-    step("Landlock", ruleset.allow(stream.as_fd(), Grant::Device))
+    step("Landlock", ruleset.allow(stream.as_fd(), Rights::Device))
 }
 
 /// Tells how the command ended, with the times of the whole tree, all of which is reaped.
@@ -556,7 +559,8 @@ fn tell(
     gateway: Option<&UnixStream>,
     orders: &UnixStream,
     ended: Ended,
-    (violations, left): (Vec<Violation>, Vec<String>),
+    violations: Vec<Violation>,
+    left: Vec<String>,
 ) {
     let (user, system, max_rss_kib) = syscalls::usage();
     let exit = Exit { code: ended.code, signal: ended.signal, user, system, max_rss_kib };

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use super::init::{self, Supervision};
-use crate::kernel::group::Group;
-use crate::kernel::syscalls::{self, Fork};
+use stockade_kernel::group::Group;
+use stockade_kernel::syscalls::{self, Fork, Ids};
 use stockade_spec::Network;
 use stockade_spec::PROXY_PORTS;
 
@@ -120,7 +120,7 @@ fn sockets() -> io::Result<[OwnedFd; 2]> {
 }
 
 /// Makes the interface ready, and hands over what it lives in.
-fn prepare(ids: (u32, u32), to: &UnixStream) -> io::Result<()> {
+fn prepare(ids: Ids, to: &UnixStream) -> io::Result<()> {
     init::map_ids(ids).map_err(|_| io::ErrorKind::PermissionDenied)?;
     syscalls::loopback_up()?;
     let user = File::open("/proc/self/ns/user")?.into();

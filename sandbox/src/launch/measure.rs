@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use crate::kernel::group::{Counted, Counters};
-use crate::kernel::mounts::Built;
-use crate::kernel::syscalls::{self, Ended};
+use stockade_kernel::group::{Counted, Counters};
+use stockade_kernel::mounts::Built;
+use stockade_kernel::syscalls::{self, Ended};
 use stockade_spec::Limits;
 use stockade_spec::violation::limit;
 use stockade_spec::{SandboxSpec, Violation};

@@ -13,8 +13,8 @@ use super::loopback::{self, Loopback};
 use super::{
     ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, is_closed, namespaces,
 };
-use crate::kernel::group::Group;
-use crate::kernel::syscalls::{self, Fork};
+use stockade_kernel::group::Group;
+use stockade_kernel::syscalls::{self, Fork};
 use stockade_spec::SandboxSpec;
 
 /// The waiting side, and what tells whether its view is still the host's.
@@ -50,7 +50,7 @@ impl Ready {
             (Fork::Child, interface) => {
                 drop((orders, loopback));
                 let counters = group.map(Group::into_counters);
-                let status = init::run_ahead((ids, interface), host, link, counters);
+                let status = init::run_ahead(ids, interface, host, link, counters);
                 syscalls::exit_now(status)
             }
         }
@@ -89,9 +89,9 @@ impl Ready {
         }
     }
 
-    /// Returns it if the host's mounts are as they were.
-    pub(super) fn current(self) -> Option<Ready> {
-        host::has_changed(&self.mounts).is_ok_and(|changed| !changed).then_some(self)
+    /// Says whether the host's mounts are as they were.
+    pub(super) fn is_current(&self) -> bool {
+        host::has_changed(&self.mounts).is_ok_and(|changed| !changed)
     }
 
     /// Returns the confined side; from now on it is a run like any other.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::kernel::syscalls::{self, Ended};
+use stockade_kernel::syscalls::{self, Ended};
 
 /// First and longest time between two looks at what was killed.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(32)];

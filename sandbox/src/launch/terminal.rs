@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::{StandardStreams, step};
-use crate::kernel::syscalls;
+use stockade_kernel::syscalls;
 use stockade_spec::SandboxSpec;
 use stockade_spec::codec::Failure;
 
@@ -20,8 +20,7 @@ pub(super) fn in_place_of(
     let made = syscalls::open_terminal();
     let (other_end, terminal) =
         made.map_err(|error| Failure::Terminal { errno: error.raw_os_error().unwrap_or(0) })?;
-    let size = (window.rows, window.columns);
-    step("terminal", syscalls::set_window(terminal.as_fd(), size))?;
+    step("terminal", syscalls::set_window(terminal.as_fd(), window))?;
     let copy = || step("terminal", terminal.try_clone());
     Ok(([copy()?, copy()?, terminal], Some(other_end)))
 }

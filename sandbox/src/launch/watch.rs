@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::measure::{self, Measure};
 use super::{END_LIMIT, Isolation, is_closed, sweep};
-use crate::kernel::frames;
-use crate::kernel::group::{Counted, Counters};
-use crate::kernel::mounts::Built;
-use crate::kernel::syscalls::{self, Ended};
 use crate::supervise::Supervisor;
+use stockade_kernel::frames;
+use stockade_kernel::group::{Counted, Counters};
+use stockade_kernel::mounts::Built;
+use stockade_kernel::syscalls::{self, Ended};
 use stockade_spec::codec::{Order, Wire};
 use stockade_spec::{SandboxSpec, Violation};
 

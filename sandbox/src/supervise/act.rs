@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use super::caller::Caller;
 use super::guard::{Act, Guard, Word, violation};
 use super::resolve::{self, Link, Named};
-use super::{Answer, Blocking, Refused, Supervisor};
+use super::{Blocking, CallResult, Refused, Supervisor};
 use super::{fold, history, repository};
-use crate::kernel::syscalls::{self, Notification};
+pub(super) use own::Bytes;
+use stockade_kernel::syscalls::{self, Notification};
 
 /// Links followed at the end of a path.
 const MOST_LINKS: u32 = 40;
@@ -40,8 +41,15 @@ pub(super) struct Performer<'a> {
     passed: RefCell<Vec<(PathBuf, OsString)>>,
 }
 
+/// Path among the arguments of a call: the directory from which it goes, and the index of the path.
+#[derive(Clone, Copy)]
+struct Given {
+    base: i32,
+    path: usize,
+}
+
 /// Performs `call`.
-pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<Answer, Refused> {
+pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<CallResult, Refused> {
     let caller = Caller::new(supervisor.listener.as_fd(), call);
     // Calls that the filter refuses by number and arguments come here only to be reported.
     if let Some(refused) = supervisor.refused_call(call) {
@@ -51,13 +59,14 @@ pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<An
     #[cfg(target_arch = "x86_64")]
     let cwd = libc::AT_FDCWD;
     let number = |index: usize| at.caller.number(index);
+    let from = |base: i32, path: usize| Given { base, path };
     match libc::c_long::from(call.number) {
         libc::SYS_openat => at.open(number(0), 1, number(2), at.caller.bits(3)),
         libc::SYS_mkdirat => at.make_directory(number(0), 1, at.caller.bits(2)),
         libc::SYS_mknodat => at.make_node(number(0), 1, at.caller.bits(2)),
         libc::SYS_symlinkat => at.symlink(0, number(1), 2),
-        libc::SYS_linkat => at.link((number(0), 1), (number(2), 3), number(4)),
-        libc::SYS_renameat2 => at.rename((number(0), 1), (number(2), 3), at.caller.bits(4)),
+        libc::SYS_linkat => at.link(from(number(0), 1), from(number(2), 3), number(4)),
+        libc::SYS_renameat2 => at.rename(from(number(0), 1), from(number(2), 3), at.caller.bits(4)),
         libc::SYS_truncate => at.truncate(0),
         libc::SYS_connect => at.connect(),
         libc::SYS_bind => at.bind(),
@@ -79,29 +88,29 @@ pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<An
         #[cfg(target_arch = "x86_64")]
         libc::SYS_symlink => at.symlink(0, cwd, 1),
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_link => at.link((cwd, 0), (cwd, 1), 0),
+        libc::SYS_link => at.link(from(cwd, 0), from(cwd, 1), 0),
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_rename => at.rename((cwd, 0), (cwd, 1), 0),
+        libc::SYS_rename => at.rename(from(cwd, 0), from(cwd, 1), 0),
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_renameat => at.rename((number(0), 1), (number(2), 3), 0),
+        libc::SYS_renameat => at.rename(from(number(0), 1), from(number(2), 3), 0),
         _ => at.change_attributes(call.number),
     }
 }
 
 /// Performs an act that may block.
-pub(super) fn block(act: &Blocking) -> io::Result<Answer> {
+pub(super) fn block(act: &Blocking) -> io::Result<CallResult> {
     match act {
         Blocking::Open { object, flags } => {
             let file = reopen(object, *flags)?;
-            Ok(Answer::Descriptor { file, close_on_exec: flags & libc::O_CLOEXEC != 0 })
+            Ok(CallResult::Descriptor { file, close_on_exec: flags & libc::O_CLOEXEC != 0 })
         }
         Blocking::Truncate { object, length } => {
             File::from(reopen(object, libc::O_WRONLY)?).set_len(*length)?;
-            Ok(Answer::Value(0))
+            Ok(CallResult::Value(0))
         }
         Blocking::Connect { socket, address, object: _held } => {
             syscalls::connect(socket.as_fd(), address)?;
-            Ok(Answer::Value(0))
+            Ok(CallResult::Value(0))
         }
     }
 }
@@ -299,7 +308,7 @@ impl Performer<'_> {
         Ok(result?)
     }
 
-    fn open(&self, base: i32, path: usize, flags: i32, mode: u32) -> Result<Answer, Refused> {
+    fn open(&self, base: i32, path: usize, flags: i32, mode: u32) -> Result<CallResult, Refused> {
         // With O_PATH the kernel looks at no other flag but these.
         let flags = if flags & libc::O_PATH == 0 {
             flags
@@ -312,7 +321,7 @@ impl Performer<'_> {
             let object = match self.final_object(&named, flags)? {
                 Final::Object(object) => object,
                 Final::Descriptor(object) => match self.given_stream(&object, flags)? {
-                    Some(file) => return Ok(Answer::Descriptor { file, close_on_exec }),
+                    Some(file) => return Ok(CallResult::Descriptor { file, close_on_exec }),
                     None => object,
                 },
                 Final::Elsewhere(next) => {
@@ -326,7 +335,7 @@ impl Performer<'_> {
                     // Somebody was faster: what is there now is looked at again.
                     Err(Refused::Errno(libc::EEXIST)) if flags & libc::O_EXCL == 0 => continue,
                     Err(refused) => return Err(refused),
-                    Ok(file) => return Ok(Answer::Descriptor { file, close_on_exec }),
+                    Ok(file) => return Ok(CallResult::Descriptor { file, close_on_exec }),
                 },
             };
             return self.open_object(&object, &named, flags, mode);
@@ -418,7 +427,7 @@ impl Performer<'_> {
         named: &Named,
         flags: i32,
         mode: u32,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<CallResult, Refused> {
         let close_on_exec = flags & libc::O_CLOEXEC != 0;
         let found = resolve::metadata(object)?;
         let kind = found.file_type();
@@ -450,7 +459,7 @@ impl Performer<'_> {
             let here = Path::new(".");
             let file = self
                 .with_umask(|| syscalls::create_at(object.as_fd(), here, flags, mode & 0o7777))?;
-            return Ok(Answer::Descriptor { file, close_on_exec });
+            return Ok(CallResult::Descriptor { file, close_on_exec });
         }
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
         // A file without a name can be given one only by a call that is judged itself.
@@ -458,8 +467,8 @@ impl Performer<'_> {
         let mut copy = None;
         if writes && is_named && flags & libc::O_PATH == 0 {
             self.permit_object("open", object)?;
-            let keeps = flags & libc::O_TRUNC == 0;
-            copy = self.own_for_writing("open", object, keeps)?;
+            let bytes = if flags & libc::O_TRUNC == 0 { Bytes::Kept } else { Bytes::Gone };
+            copy = self.own_for_writing("open", object, bytes)?;
         }
         let object = copy.as_ref().unwrap_or(object);
         if kind.is_char_device() && found.rdev() == libc::makedev(5, 0) {
@@ -467,30 +476,30 @@ impl Performer<'_> {
         }
         let may_block = kind.is_fifo() && flags & (libc::O_NONBLOCK | libc::O_PATH) == 0;
         if may_block && flags & libc::O_ACCMODE != libc::O_RDWR {
-            return Ok(Answer::Wait(Blocking::Open { object: object.try_clone()?, flags }));
+            return Ok(CallResult::Wait(Blocking::Open { object: object.try_clone()?, flags }));
         }
         if !kind.is_file() {
-            return Ok(Answer::Descriptor { file: reopen(object, flags)?, close_on_exec });
+            return Ok(CallResult::Descriptor { file: reopen(object, flags)?, close_on_exec });
         }
         let opened = reopen_at_once(object, flags);
         if would_wait(&opened) && flags & libc::O_NONBLOCK == 0 {
-            return Ok(Answer::Wait(Blocking::Open { object: object.try_clone()?, flags }));
+            return Ok(CallResult::Wait(Blocking::Open { object: object.try_clone()?, flags }));
         }
-        Ok(Answer::Descriptor { file: opened?, close_on_exec })
+        Ok(CallResult::Descriptor { file: opened?, close_on_exec })
     }
 
     /// `/dev/tty` is the caller's terminal, which is the run's.
-    fn open_terminal(&self, flags: i32) -> Result<Answer, Refused> {
+    fn open_terminal(&self, flags: i32) -> Result<CallResult, Refused> {
         match &self.supervisor.terminal {
             Some(terminal) => {
                 let file = reopen(terminal, flags)?;
-                Ok(Answer::Descriptor { file, close_on_exec: flags & libc::O_CLOEXEC != 0 })
+                Ok(CallResult::Descriptor { file, close_on_exec: flags & libc::O_CLOEXEC != 0 })
             }
             None => Err(Refused::Errno(libc::ENXIO)),
         }
     }
 
-    fn make_directory(&self, base: i32, path: usize, mode: u32) -> Result<Answer, Refused> {
+    fn make_directory(&self, base: i32, path: usize, mode: u32) -> Result<CallResult, Refused> {
         let named = self.named(base, path)?;
         Self::is_free(&named)?;
         let judged = self.permit_at(Act::Make, "mkdir", &named)?;
@@ -501,7 +510,7 @@ impl Performer<'_> {
         let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
         // One that is gone again already needs no memory.
         let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0) else {
-            return Ok(Answer::Value(0));
+            return Ok(CallResult::Value(0));
         };
         // One that holds something was there before: another run gave it the name of ours meanwhile. What cannot be looked into
         // counts as that, too.
@@ -517,10 +526,10 @@ impl Performer<'_> {
                 return Err(error.into());
             }
         }
-        Ok(Answer::Value(0))
+        Ok(CallResult::Value(0))
     }
 
-    fn make_node(&self, base: i32, path: usize, mode: u32) -> Result<Answer, Refused> {
+    fn make_node(&self, base: i32, path: usize, mode: u32) -> Result<CallResult, Refused> {
         let named = self.named(base, path)?;
         if named.wants_directory {
             return Err(Refused::Errno(libc::ENOENT));
@@ -531,14 +540,13 @@ impl Performer<'_> {
         let parent = named.parent.as_fd();
         self.with_umask(|| syscalls::make_node_at(parent, named.name(), mode))?;
         self.settle(&judged, &named, || drop(syscalls::unlink_at(parent, named.name(), 0)))?;
-        Ok(Answer::Value(0))
+        Ok(CallResult::Value(0))
     }
 
-    /// Opens an object that must exist, following links at the end if asked to.
-    pub(super) fn existing(&self, mut named: Named, follow: bool) -> Result<OwnedFd, Refused> {
-        let flags = if follow { libc::O_PATH } else { libc::O_PATH | libc::O_NOFOLLOW };
+    /// Opens an object that must exist with these flags of `openat`, which say whether links at the end are followed.
+    pub(super) fn existing(&self, mut named: Named, lookup: i32) -> Result<OwnedFd, Refused> {
         for _ in 0..MOST_LINKS {
-            match self.final_object(&named, flags)? {
+            match self.final_object(&named, lookup)? {
                 Final::Object(object) | Final::Descriptor(object) => return Ok(object),
                 Final::Elsewhere(next) => named = next,
                 Final::Nothing => return Err(Refused::Errno(libc::ENOENT)),
@@ -547,8 +555,8 @@ impl Performer<'_> {
         Err(Refused::Errno(libc::ELOOP))
     }
 
-    fn truncate(&self, path: usize) -> Result<Answer, Refused> {
-        let object = self.existing(self.named(libc::AT_FDCWD, path)?, true)?;
+    fn truncate(&self, path: usize) -> Result<CallResult, Refused> {
+        let object = self.existing(self.named(libc::AT_FDCWD, path)?, libc::O_PATH)?;
         if syscalls::is_in_proc(object.as_fd())? {
             return Err(Refused::Errno(libc::EACCES));
         }
@@ -559,14 +567,15 @@ impl Performer<'_> {
         }
         self.permit_object("truncate", &object)?;
         let length = self.caller.argument(1);
-        let copy = self.own_for_writing("truncate", &object, length > 0)?;
+        let bytes = if length > 0 { Bytes::Kept } else { Bytes::Gone };
+        let copy = self.own_for_writing("truncate", &object, bytes)?;
         let object = copy.unwrap_or(object);
         let opened = reopen_at_once(&object, libc::O_WRONLY);
         if would_wait(&opened) {
-            return Ok(Answer::Wait(Blocking::Truncate { object, length }));
+            return Ok(CallResult::Wait(Blocking::Truncate { object, length }));
         }
         File::from(opened?).set_len(length)?;
-        Ok(Answer::Value(0))
+        Ok(CallResult::Value(0))
     }
 }
 

@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use super::act::Performer;
+use super::act::{Bytes, Performer};
 use super::guard::{Act, Word, violation};
-use super::{Answer, Refused, resolve};
-use crate::kernel::seccomp::FCHMODAT2;
-use crate::kernel::syscalls::{self, MOST_ATTRIBUTE};
+use super::{CallResult, Refused, resolve};
+use stockade_kernel::seccomp::FCHMODAT2;
+use stockade_kernel::syscalls::{self, MOST_ATTRIBUTE};
 
 /// Leaves an owner or a group as it is.
 const AS_IT_IS: u32 = u32::MAX;
@@ -33,7 +33,7 @@ enum Change {
 
 impl Performer<'_> {
     /// Performs a call that changes attributes; any other call is refused.
-    pub(super) fn change_attributes(&self, number: i32) -> Result<Answer, Refused> {
+    pub(super) fn change_attributes(&self, number: i32) -> Result<CallResult, Refused> {
         let cwd = libc::AT_FDCWD;
         let (at, bits) = (|index| self.caller.number(index), |index| self.caller.bits(index));
         let (follow, stay) = (0, libc::AT_SYMLINK_NOFOLLOW);
@@ -97,7 +97,9 @@ impl Performer<'_> {
         if flags & libc::AT_EMPTY_PATH != 0 && self.caller.path(path)?.as_os_str().is_empty() {
             return Ok(self.caller.directory(base)?);
         }
-        self.existing(self.named(base, path)?, flags & libc::AT_SYMLINK_NOFOLLOW == 0)
+        let stays = flags & libc::AT_SYMLINK_NOFOLLOW != 0;
+        let lookup = if stays { libc::O_PATH | libc::O_NOFOLLOW } else { libc::O_PATH };
+        self.existing(self.named(base, path)?, lookup)
     }
 
     /// Reads two times of seconds and parts of a second, each `unit` nanoseconds long.
@@ -162,7 +164,7 @@ impl Performer<'_> {
         Ok(Change::Remove { name: self.attribute_name()? })
     }
 
-    fn change(&self, call: &str, object: &OwnedFd, change: &Change) -> Result<Answer, Refused> {
+    fn change(&self, call: &str, object: &OwnedFd, change: &Change) -> Result<CallResult, Refused> {
         let found = resolve::metadata(object)?;
         let is_named = (found.is_file() || found.is_dir()) && found.nlink() > 0;
         // Objects handed over as a stream are on a mount of the host, where nothing else refuses this.
@@ -177,8 +179,8 @@ impl Performer<'_> {
         }
         let copy = match self.may_change(object, &found) {
             true => match self.shared_name(call, object, &found)? {
-                Some(_) if change.is_nothing(&found) => return Ok(Answer::Value(0)),
-                Some(named) => Some(self.own(call, object, &found, &named, true)?),
+                Some(_) if change.is_nothing(&found) => return Ok(CallResult::Value(0)),
+                Some(named) => Some(self.own(call, object, &found, &named, Bytes::Kept)?),
                 None => None,
             },
             // The kernel refuses it.
@@ -186,12 +188,12 @@ impl Performer<'_> {
         };
         self.caller.still_waits()?;
         change.perform(copy.as_ref().unwrap_or(object), &found)?;
-        Ok(Answer::Value(0))
+        Ok(CallResult::Value(0))
     }
 
     /// Says whether the caller could change anything about a file: whoever owns it, or may write it.
     fn may_change(&self, object: &OwnedFd, found: &Metadata) -> bool {
-        found.uid() == syscalls::ids().0 || syscalls::may_write(object.as_fd()).is_ok()
+        found.uid() == syscalls::ids().user || syscalls::may_write(object.as_fd()).is_ok()
     }
 }
 

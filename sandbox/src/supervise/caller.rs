@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use crate::kernel::syscalls::{self, Notification};
+use stockade_kernel::syscalls::{self, Notification};
 
 const PAGE: u64 = 4096;
 

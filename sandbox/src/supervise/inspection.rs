@@ -16,8 +16,8 @@ use super::configuration::Keys;
 use super::guard::Guard;
 use super::repository::{self, identity, links};
 use super::resolve;
-use crate::kernel::frames;
-use crate::kernel::syscalls;
+use stockade_kernel::frames;
+use stockade_kernel::syscalls;
 use stockade_spec::codec::{Report, Wire};
 use stockade_spec::note::{Kind, Note};
 use stockade_spec::{GitVariable, git_variables};
@@ -38,7 +38,7 @@ const MOST_ASIDE: u32 = 50;
 
 /// A directory that is looked at in the end.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct InspectedDirectory {
     pub(crate) note: Note,
     pub(crate) directory: OwnedFd,
 }
@@ -49,7 +49,7 @@ type Key = (repository::Identity, Kind);
 /// The directories of one run, each told to the monitor before the run may use it.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    held: RefCell<BTreeMap<Key, Place>>,
+    held: RefCell<BTreeMap<Key, InspectedDirectory>>,
     monitor: Option<UnixStream>,
 }
 
@@ -73,7 +73,10 @@ impl Places {
             Kind::Work => starting_lines(directory),
         };
         let path = resolve::real_path(directory.as_fd())?;
-        let place = Place { note: Note { kind, path, known }, directory: directory.try_clone()? };
+        let place = InspectedDirectory {
+            note: Note { kind, path, known },
+            directory: directory.try_clone()?,
+        };
         if let Some(monitor) = &self.monitor {
             let report = Report::Noted(place.note.clone()).to_bytes();
             frames::send_with(monitor, &report, &[directory.as_fd()])?;
@@ -95,7 +98,7 @@ impl Places {
 }
 
 /// Looks into `places` where the supervisor can no more. Nothing of the run may live.
-pub(crate) fn from_outside(spec: &SandboxSpec, places: &[Place]) -> Vec<Violation> {
+pub(crate) fn from_outside(spec: &SandboxSpec, places: &[InspectedDirectory]) -> Vec<Violation> {
     let keys = Keys::new(spec);
     // Where a directory lies is known from before: what depends on that is refused.
     let guard = Guard::nothing();
@@ -111,7 +114,12 @@ struct Planted {
     aside: &'static str,
 }
 
-fn inspect(place: &Place, path: &Path, keys: &Keys, guard: &Guard) -> Option<Vec<Violation>> {
+fn inspect(
+    place: &InspectedDirectory,
+    path: &Path,
+    keys: &Keys,
+    guard: &Guard,
+) -> Option<Vec<Violation>> {
     let directory = &place.directory;
     match place.note.kind {
         Kind::Repository => {
@@ -356,7 +364,7 @@ fn remove_links(directory: &OwnedFd, path: &Path) -> Vec<Violation> {
         source: "inspection".to_owned(),
         ..Violation::default()
     };
-    match links::find(directory, Path::new("."), false) {
+    match links::find(directory, Path::new("."), links::Ways::Links) {
         Err(error) => vec![told(Path::new(""), format!("not looked through: {error}"))],
         Ok(found) => found
             .iter()

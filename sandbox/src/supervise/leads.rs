@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::guard::{Act, Guard, Word};
-use crate::kernel::syscalls;
+use stockade_kernel::syscalls;
 use stockade_spec::Access;
 use stockade_spec::{FileRule, SandboxSpec};
 use stockade_spec::{Match, Pattern};
@@ -168,7 +168,7 @@ fn is_other(path: &Path) -> bool {
 /// Says whether the caller could neither write nor make what is there, outside of any sandbox, and can read it. A directory is
 /// not: what lies below may be anything.
 fn is_out_of_reach(end: &End) -> bool {
-    let (user, _) = syscalls::ids();
+    let user = syscalls::ids().user;
     if user == 0 {
         // Root can make everything but what lies in a directory that is not there.
         let above = end.path.ancestors().skip(1).filter(|it| *it != Path::new("/"));

@@ -2,14 +2,14 @@
 //! close to git, and of directories that the next command needs, or behind which rules refuse something.
 
 use std::collections::BTreeSet;
-use std::fs::Permissions;
+use std::fs::{Metadata, Permissions};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::resolve;
-use crate::kernel::syscalls::{self, NO_LINKS};
+use stockade_kernel::syscalls::{self, NO_LINKS};
 use stockade_spec::Access;
 use stockade_spec::{FileRule, SandboxSpec, Violation};
 
@@ -31,10 +31,13 @@ pub(super) struct Modes {
 impl Modes {
     /// Remembers those of what is there of the configurations and directories of `spec`.
     pub(super) fn new(spec: &SandboxSpec) -> Modes {
-        let known = |path: PathBuf, is_directory| Some((mode(&path, is_directory).ok()?.0, path));
+        let known = |path: PathBuf, is_kind: fn(&Metadata) -> bool| {
+            Some((mode(&path, is_kind).ok()?.0, path))
+        };
         let files = spec.files.git_configurations.iter();
-        let files = files.filter_map(|path| known(path.clone(), false));
-        let directories = directories(spec).into_iter().filter_map(|path| known(path, true));
+        let files = files.filter_map(|path| known(path.clone(), Metadata::is_file));
+        let directories =
+            directories(spec).into_iter().filter_map(|path| known(path, Metadata::is_dir));
         let order = |(mode, path)| (path, mode);
         Modes { files: files.map(order).collect(), directories: directories.map(order).collect() }
     }
@@ -73,11 +76,11 @@ fn directories(spec: &SandboxSpec) -> BTreeSet<PathBuf> {
     all
 }
 
-/// Returns the mode of a plain file or a directory, and a path that leads to it whatever its name is then.
-fn mode(path: &Path, is_directory: bool) -> io::Result<(u32, std::os::fd::OwnedFd)> {
+/// Returns the mode of a plain file or a directory, as `is_kind` says, and a path that leads to it whatever its name is then.
+fn mode(path: &Path, is_kind: fn(&Metadata) -> bool) -> io::Result<(u32, OwnedFd)> {
     let file = syscalls::open_path(path, libc::O_PATH | libc::O_NOFOLLOW, NO_LINKS)?;
     let found = resolve::metadata(&file)?;
-    match found.is_file() && !is_directory || found.is_dir() && is_directory {
+    match is_kind(&found) {
         true => Ok((found.permissions().mode() & BITS, file)),
         false => Err(io::ErrorKind::InvalidData.into()),
     }
@@ -85,7 +88,7 @@ fn mode(path: &Path, is_directory: bool) -> io::Result<(u32, std::os::fd::OwnedF
 
 /// Gives the owner of a directory the rights back that it had.
 fn reopen(path: &Path, before: u32) -> Option<Violation> {
-    let (now, directory) = mode(path, true).ok()?;
+    let (now, directory) = mode(path, Metadata::is_dir).ok()?;
     let lost = before & OWNER_OF_DIRECTORY & !now;
     if lost == 0 {
         return None;
@@ -104,7 +107,7 @@ fn reopen(path: &Path, before: u32) -> Option<Violation> {
 }
 
 fn restore(path: &Path, before: u32) -> Option<Violation> {
-    let (now, file) = mode(path, false).ok()?;
+    let (now, file) = mode(path, Metadata::is_file).ok()?;
     // More than before may write it, or the owner less than before. Anything else may be the person's own change, or that
     // of another run which is taken back already.
     let is_open = now & WRITE & !before != 0;

@@ -12,8 +12,8 @@ use rustix::net::{SocketType, sockopt};
 use super::act::Performer;
 use super::guard::{Act, Guard, violation};
 use super::resolve::Named;
-use super::{Answer, Blocking, Neighbours, Refused, address, history, repository, resolve};
-use crate::kernel::syscalls;
+use super::{Blocking, CallResult, Neighbours, Refused, address, history, repository, resolve};
+use stockade_kernel::syscalls;
 use stockade_spec::{OWN_LOOPBACK, UNSEEN_SOCKET};
 
 /// Longest socket address that the kernel takes, `struct sockaddr_storage`.
@@ -54,7 +54,7 @@ fn unseen(path: &Path) -> Refused {
 
 impl Performer<'_> {
     /// Removes a name; what must stay as it is cannot be removed either.
-    pub(super) fn unlink(&self, base: i32, path: usize, flags: i32) -> Result<Answer, Refused> {
+    pub(super) fn unlink(&self, base: i32, path: usize, flags: i32) -> Result<CallResult, Refused> {
         let is_directory = flags & libc::AT_REMOVEDIR != 0;
         let named = self.named(base, path)?;
         if named.name == "." {
@@ -88,7 +88,7 @@ impl Performer<'_> {
         self.caller.still_waits()?;
         syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;
         self.supervisor.lost(&found);
-        Ok(Answer::Value(0))
+        Ok(CallResult::Value(0))
     }
 
     /// Says whether a directory in a writable region holds something, so that nobody can remove it.
@@ -99,7 +99,7 @@ impl Performer<'_> {
     }
 
     /// Connects a copy of the caller's socket; by path only to sockets of the run.
-    pub(super) fn connect(&self) -> Result<Answer, Refused> {
+    pub(super) fn connect(&self) -> Result<CallResult, Refused> {
         let length = usize::try_from(self.caller.bits(2)).unwrap_or(0);
         if length > MOST_ADDRESS {
             return Err(Refused::Errno(libc::EINVAL));
@@ -125,23 +125,24 @@ impl Performer<'_> {
                 Some(neighbours) => neighbours.way(address)?,
                 None => address,
             };
-            return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));
+            return Ok(CallResult::Wait(Blocking::Connect { socket, address, object: None }));
         }
         if rest.first().is_none_or(|byte| *byte == 0) {
             // Names without a path belong to the network, which others may have as well.
             if neighbours.is_some_and(|neighbours| !neighbours.knows(rest)) {
                 return Err(Refused::Errno(libc::ECONNREFUSED));
             }
-            return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));
+            return Ok(CallResult::Wait(Blocking::Connect { socket, address, object: None }));
         }
         let path = rest.split(|byte| *byte == 0).next().unwrap_or_default();
         let path = PathBuf::from(OsStr::from_bytes(path));
         let base = self.caller.directory(libc::AT_FDCWD)?;
         let named = resolve::parent(&self.caller, &base, &path).map_err(Refused::from);
-        let object = match named.and_then(|named| self.existing(named, true)) {
-            Err(Refused::Errno(libc::ENOENT)) => return Err(unseen(&path)),
-            object => object?,
-        };
+        let object = named.and_then(|named| self.existing(named, libc::O_PATH));
+        if let Err(Refused::Errno(libc::ENOENT)) = &object {
+            return Err(unseen(&path));
+        }
+        let object = object?;
         let real = resolve::real_path(object.as_fd())?;
         // Sockets from before the run belong to a server of the host, and so do those that others make meanwhile.
         let guard = &self.supervisor.guard;
@@ -153,7 +154,7 @@ impl Performer<'_> {
         let mut address = local.to_vec();
         address.extend(format!("/proc/self/fd/{}\0", object.as_raw_fd()).into_bytes());
         // Held open until this process has answered: the address names our descriptor.
-        Ok(Answer::Wait(Blocking::Connect { socket, address, object: Some(object) }))
+        Ok(CallResult::Wait(Blocking::Connect { socket, address, object: Some(object) }))
     }
 
     /// Refuses, as the kernel would, a connection to a port of the run's own loopback where nothing listens: it may be meant
@@ -177,7 +178,7 @@ impl Performer<'_> {
         socket: &OwnedFd,
         address: &[u8],
         abstract_name: Option<&[u8]>,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<CallResult, Refused> {
         let neighbours = self.supervisor.neighbours.as_ref();
         if neighbours.is_some() {
             Neighbours::may_bind(address)?;
@@ -187,11 +188,11 @@ impl Performer<'_> {
         if let (Some(neighbours), Some(name)) = (neighbours, abstract_name) {
             neighbours.note(name);
         }
-        Ok(Answer::Value(0))
+        Ok(CallResult::Value(0))
     }
 
     /// Gives a copy of the caller's socket its address: the name of one by path is a name like others.
-    pub(super) fn bind(&self) -> Result<Answer, Refused> {
+    pub(super) fn bind(&self) -> Result<CallResult, Refused> {
         let length = usize::try_from(self.caller.bits(2)).unwrap_or(0);
         if length > MOST_ADDRESS {
             return Err(Refused::Errno(libc::EINVAL));
@@ -208,10 +209,11 @@ impl Performer<'_> {
         let path = PathBuf::from(OsStr::from_bytes(text));
         let base = self.caller.directory(libc::AT_FDCWD)?;
         let named = resolve::parent(&self.caller, &base, &path)?;
-        match Self::is_free(&named) {
-            Err(Refused::Errno(libc::EEXIST)) => return Err(Refused::Errno(libc::EADDRINUSE)),
-            other => other?,
+        let free = Self::is_free(&named);
+        if let Err(Refused::Errno(libc::EEXIST)) = &free {
+            return Err(Refused::Errno(libc::EADDRINUSE));
         }
+        free?;
         let judged = self.permit_at(Act::Place, "bind", &named)?;
         let now = SystemTime::now();
         let earliest = now.checked_sub(TICK).unwrap_or(now);
@@ -251,6 +253,6 @@ impl Performer<'_> {
         {
             self.supervisor.made.note(&made)?;
         }
-        Ok(Answer::Value(0))
+        Ok(CallResult::Value(0))
     }
 }

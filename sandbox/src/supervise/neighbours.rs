@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::Refused;
 use super::guard::violation;
-use crate::kernel::syscalls;
+use stockade_kernel::syscalls;
 use stockade_spec::PROXY_PORTS;
 
 /// Name in reports of the rule about the proxies of other runs.

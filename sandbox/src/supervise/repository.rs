@@ -23,7 +23,8 @@ use super::guard::{Act, Guard};
 use super::inspection::Places;
 use super::resolve::{self, Named};
 use super::{fold, inspection};
-use crate::kernel::syscalls;
+use links::Ways;
+use stockade_kernel::syscalls;
 use stockade_spec::Violation;
 use stockade_spec::note::Kind;
 
@@ -111,7 +112,8 @@ impl Made {
 
 /// Returns the refused key of what `from` names, if it is about to become the configuration at `path`.
 pub(super) fn refused_configuration(
-    (keys, guard): (&Keys, &Guard),
+    keys: &Keys,
+    guard: &Guard,
     from: &Named,
     parent: &OwnedFd,
     path: &Path,
@@ -319,7 +321,7 @@ pub(super) fn is_prepared(made: &Made, directory: &OwnedFd) -> io::Result<bool> 
             return Ok(true);
         }
     }
-    Ok(is_strange || links::are_at(directory, Path::new("."), true) || has_hooks(directory)?)
+    Ok(is_strange || links::are_at(directory, Path::new("."), Ways::All) || has_hooks(directory)?)
 }
 
 /// Says whether anything lies in the directory `name`; what is no directory counts.
@@ -332,32 +334,33 @@ fn has_entries(directory: &OwnedFd, name: &str) -> io::Result<bool> {
     }
 }
 
-/// Entries that make a git directory what it is.
-const PARTS: [&str; 6] = ["config", "HEAD", "hooks", "info", "objects", "refs"];
+/// Entries that make a git directory what it is: none loses its name by a move.
+pub(super) const PARTS: [&str; 6] = ["config", "HEAD", "hooks", "info", "objects", "refs"];
 
-/// Returns why the entry at `path` in `parent` cannot lose its name by a move, or with `is_placed` something else get it so:
-/// a git directory that was there is not taken apart and put together again.
+/// Those whose name nothing gets by a move. Objects that come to the other names are judged where they are placed.
+pub(super) const INFO: [&str; 1] = ["info"];
+
+/// Returns why the name of the entry at `path` in `parent`, if it is one of `parts`, stays as it is in a move: a git directory
+/// that was there is not taken apart and put together again.
 pub(super) fn stays(
     made: &Made,
     parent: &OwnedFd,
     path: &Path,
-    is_placed: bool,
+    parts: &[&str],
 ) -> io::Result<Option<&'static str>> {
     let name = path.file_name().unwrap_or_default();
     let above = path.parent().unwrap_or(path);
     if is_own(name) {
         return Ok(Some(OWN_NAME));
     }
-    let is_info = is(name, "info");
-    // Objects that come to the other names are judged where they are placed.
-    if !(is_info || !is_placed && PARTS.iter().any(|part| is(name, part))) {
+    if !parts.iter().any(|part| is(name, part)) {
         return Ok(None);
     }
     let is_known = |directory: &OwnedFd, path: &Path| {
         Ok::<_, io::Error>(is_git(directory, path)? && !made.holds_repository(directory)?)
     };
     let is_part = is_known(parent, above)?
-        || is_info
+        || is(name, "info")
             && above.file_name().is_some_and(|it| is(it, "objects"))
             && is_known(&up(parent)?, above.parent().unwrap_or(above))?;
     Ok(is_part.then_some("builtin: git directory"))

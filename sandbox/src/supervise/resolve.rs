@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
-use crate::kernel::syscalls::{self, NO_MAGIC_LINKS};
+use stockade_kernel::syscalls::{self, NO_MAGIC_LINKS};
 
 /// Links followed before the kernel gives up (`path_resolution(7)`).
 const MOST_LINKS: u32 = 40;

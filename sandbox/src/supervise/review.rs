@@ -14,8 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::part::{Name, Part, parts};
 use super::{fold, resolve};
-use crate::kernel::frames;
-use crate::kernel::syscalls;
+use stockade_kernel::frames;
+use stockade_kernel::syscalls;
 use stockade_spec::codec::Wire;
 use stockade_spec::{Before, Entry, MOST_KEPT_BYTES, SandboxSpec, Touched};
 
@@ -127,7 +127,8 @@ impl Review {
     /// Writes down that `path` is about to change, unless that is known already.
     pub(super) fn note(
         &self,
-        (call, thread): (&str, u32),
+        call: &str,
+        thread: u32,
         path: &Path,
         before: impl FnOnce() -> Before,
     ) -> io::Result<()> {
@@ -200,7 +201,7 @@ pub(super) fn led(text: &OsString, content: Before) -> Before {
     match content {
         Before::Content(content) => Before::Led(text.clone(), Some(content)),
         Before::Nothing => Before::Led(text.clone(), None),
-        other => other,
+        Before::Link(_) | Before::Led(..) | Before::Large(_) | Before::Unknown => content,
     }
 }
 

@@ -19,29 +19,34 @@ const LINES: &[(&str, usize)] = &[
     ("policy/propose", 120),
     // Words of a choice for each misspelt key or value.
     ("policy/rules", 5_520),
+    // Together with `sandbox/kernel` 11,500 at most.
+    ("sandbox/src", 7_485),
     // With the filters of the machine's service, one for each of its processes.
-    ("sandbox/src", 11_500),
-    ("sandbox/spec", 1_220),
+    ("sandbox/kernel", 4_015),
+    ("sandbox/spec", 1_230),
     ("sandbox/probe", 670),
     ("sandbox/seatbelt", 270),
     // With the trace of a caller, times of command lines and the sentence about approvers, which front ends share; with what an
     // agent says of its session.
     ("gateway/wire", 1_520),
-    ("gateway/base", 850),
+    ("gateway/base", 930),
     // With who wrote what is read at the socket of the machine's service.
     ("gateway/client", 1_000),
     // Subscriptions read along: by place, and of one user alone. The recorder carries questions and answers between users.
-    ("gateway/log", 9_400),
+    ("gateway/log", 9_410),
     ("gateway/worker", 600),
     ("gateway/egress", 2_700),
-    // With the aliases and functions of a person, which are put into texts before these are judged, and who has to approve;
-    // with what settings of a host may tighten, and the hooks of plugins.
-    // And zsh.
-    ("gateway/scene", 4_350),
+    // With who has to approve, with what settings of a host may tighten, and the hooks of plugins.
+    ("gateway/settings", 1_420),
+    // With the aliases and functions of a person, which are put into texts before these are judged. And zsh.
+    ("gateway/shell", 830),
+    ("gateway/facts", 1_440),
+    ("gateway/scene", 622),
+    ("gateway/approvals", 670),
     ("gateway/review", 1_100),
     // With users that the name service switch alone knows, and a listener apart from the keeper: its message, its shares, its unit.
-    // And what is told of such a user for approvals.
-    ("gateway/system", 2_060),
+    // And what is told of such a user for approvals. With the profile of AppArmor.
+    ("gateway/system", 2_230),
     ("gateway/tasks", 900),
     ("gateway/screen", 80),
     ("gateway/output", 560),
@@ -50,13 +55,13 @@ const LINES: &[(&str, usize)] = &[
     // With where a session goes on, and the table of the agent's process.
     ("gateway/plan", 3_760),
     ("gateway/hooks", 2_100),
-    // Its long functions are cut into named ones, each of which costs the lines of a signature. Subscriptions and
-    // who may approve are here, where a session goes on, and texts with definitions.
-    ("gateway/monitor", 7_000),
+    // Its long functions are cut into named ones, each of which costs the lines of a signature. Subscriptions are here, where a
+    // session goes on, and texts with definitions. Together with the scene it holds 7,000 at most.
+    ("gateway/monitor", 6_378),
     // With the words of an agent's host, which it hears beside the agent, how the agent stands on this machine, and the choice
     // of a session before anything starts. What a host tightens while a session runs is answered in front of the agent.
     // And a connection is counted as long as it is served.
-    ("gateway/src", 14_750),
+    ("gateway/src", 15_000),
     ("agent/web", 1_050),
 ];
 
@@ -84,7 +89,11 @@ const CIRCLES: &[(&str, usize)] = &[
     ("gateway/worker/src", 0),
     ("gateway/egress/src", 0),
     ("gateway/log/src", 0),
+    ("gateway/settings/src", 0),
+    ("gateway/shell/src", 0),
+    ("gateway/facts/src", 0),
     ("gateway/scene/src", 0),
+    ("gateway/approvals/src", 0),
     ("gateway/review/src", 0),
     ("gateway/system/src", 0),
     ("gateway/tasks/src", 0),
@@ -93,15 +102,15 @@ const CIRCLES: &[(&str, usize)] = &[
     ("gateway/plan/src", 0),
     ("gateway/hooks/src", 0),
     ("gateway/monitor/src", 0),
-    ("gateway/src", 0),
+    ("gateway/src", 15_000),
 ];
 
 /// Returns the lines of `source` without its unit tests.
-fn shipped(source: &str) -> impl Iterator<Item = &str> {
+pub(super) fn shipped(source: &str) -> impl Iterator<Item = &str> {
     source.lines().take_while(|line| !line.starts_with("mod tests {"))
 }
 
-fn is_test(path: &Path) -> bool {
+pub(super) fn is_test(path: &Path) -> bool {
     path.components().any(|part| {
         let part = part.as_os_str();
         ["tests", "tests.rs", "benches", "properties.rs", "oracle.rs"].iter().any(|it| part == *it)

@@ -31,7 +31,7 @@ const OTHERS: &[&str] = &[
     "gateway/src/cli/serve.rs",
     "gateway/src/cli/shell.rs",
     "gateway/system/src/elsewhere.rs",
-    "gateway/system/src/install/manager.rs",
+    "gateway/system/src/install/programs.rs",
     "gateway/system/src/keeper.rs",
     "gateway/system/src/tries.rs",
     "gateway/worker/src/worker.rs",

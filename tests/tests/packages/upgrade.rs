@@ -21,6 +21,7 @@ fn machine() -> Option<Machine> {
          -o lowerdir=/usr,upperdir=/run/usr/upper,workdir=/run/usr/work /usr && \
          rm -f /usr/local/bin/stockade*",
     );
+    machine.has_apparmor();
     Some(machine)
 }
 
@@ -58,6 +59,9 @@ fn service(machine: &Machine) -> [Vec<i32>; 3] {
 /// Installs, makes records, upgrades, makes records and removes; the log is one log all the time.
 fn lives(machine: &Machine, [old, new]: [&Path; 2], [install, remove]: [&str; 2]) {
     machine.root_does(&format!("{install} {}", old.display()));
+    let profile = || machine.root_does("grep '^profile' /etc/apparmor.d/stockade");
+    let own = "profile stockade /usr/bin/stockade flags=(unconfined) {\n";
+    assert_eq!(profile(), own, "installed without the service");
     machine.install(POLICY);
     call(machine, "ada", "echo before");
     let before = lines(machine);
@@ -67,6 +71,7 @@ fn lives(machine: &Machine, [old, new]: [&Path; 2], [install, remove]: [&str; 2]
     assert!(first.iter().all(|it| it.len() == 1), "{first:?}");
     machine.root_does(&format!("{install} {}", new.display()));
     let second = service(machine);
+    assert_eq!(profile(), own);
     assert!(second.iter().all(|it| it.len() == 1), "{second:?}");
     assert!(first.iter().zip(&second).all(|(first, second)| first != second), "it was restarted");
     call(machine, "ada", "echo after");
@@ -82,7 +87,13 @@ fn lives(machine: &Machine, [old, new]: [&Path; 2], [install, remove]: [&str; 2]
     assert!(chains.iter().all(|it| it == &chains[0]), "one chain");
     machine.root_does(remove);
     assert_eq!(service(machine), [[], [], []].map(|it: [i32; 0]| it.to_vec()));
-    for gone in ["/usr/bin/stockade", "/etc/init.d/stockade", "/etc/stockade", "/run/stockade"] {
+    for gone in [
+        "/usr/bin/stockade",
+        "/etc/init.d/stockade",
+        "/etc/stockade",
+        "/run/stockade",
+        "/etc/apparmor.d/stockade",
+    ] {
         let found = machine.root(&["test", "-e", gone]).status().expect("it starts").success();
         assert!(!found, "{gone} is left");
     }

@@ -37,6 +37,28 @@ echo ready
 exec sleep infinity
 "#;
 
+/// The text that puts AppArmor in force, as files tell it, with a parser that writes down how it is called. With `/run/old` it is one
+/// that does not know `userns`. It writes `late` where the service runs already when a profile is loaded.
+const APPARMOR: &str = r#"
+set -e
+for folder in module kernel; do mount -t tmpfs -o mode=755 none "/sys/$folder"; done
+mkdir -p /sys/module/apparmor/parameters /sys/kernel/security/apparmor /etc/apparmor.d
+echo Y > /sys/module/apparmor/parameters/enabled
+: > /sys/kernel/security/apparmor/profiles
+cat > /usr/local/bin/apparmor_parser <<'EOF'
+#!/bin/sh
+echo "$*" >> /run/parser.log
+case $1 in
+--quiet) text=$(cat); case $text in *userns,*) [ ! -e /run/old ] ;; esac ;;
+--replace)
+    [ ! -e /run/stockade ] || echo late >> /run/parser.log
+    echo "stockade (unconfined)" > /sys/kernel/security/apparmor/profiles ;;
+--remove) [ -e "$2" ] && : > /sys/kernel/security/apparmor/profiles ;;
+esac
+EOF
+chmod 755 /usr/local/bin/apparmor_parser
+"#;
+
 /// One machine.
 #[derive(Debug)]
 pub struct Machine {
@@ -109,6 +131,11 @@ impl Machine {
     /// Runs shell text as root, and returns what it wrote; it must succeed.
     pub fn root_does(&self, text: &str) -> String {
         done(self.root(&["sh", "-c", text]).output())
+    }
+
+    /// Puts AppArmor in force.
+    pub fn has_apparmor(&self) {
+        self.root_does(APPARMOR);
     }
 
     /// Installs with `policy`, and starts the service.

@@ -36,7 +36,8 @@ pub fn run(files: &[&str], since: Option<&str>) -> Result<(), String> {
     cargo(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-const NO_FILE: &str = "no file is named\nhelp: cargo xtask mutants policy/src/decide/cover.rs";
+const NO_FILE: &str =
+    "no file is named\nhelp: cargo xtask mutants policy/src/decide/allow_cover.rs";
 
 /// Returns the tests that guard a crate, the fastest first. Case files decide what rules mean.
 fn tests_of(package: &str) -> Vec<String> {
@@ -44,7 +45,9 @@ fn tests_of(package: &str) -> Vec<String> {
     let own = format!("-p {package} --lib");
     match package {
         "stockade-policy" | "stockade-rules" => vec![cases(), own],
-        "stockade-sandbox" => vec![own, "-p stockade-tests --test sandbox".to_owned()],
+        "stockade-kernel" | "stockade-sandbox" => {
+            vec![own, "-p stockade-tests --test sandbox".to_owned()]
+        }
         _ => vec![own],
     }
 }

@@ -84,7 +84,7 @@ impl Person {
             Err(error) => format!("`{rule}` could not be saved, so it is asked again: {error}"),
         };
         if written.is_ok() {
-            let grant = record::Grant {
+            let grant = record::GrantRecord {
                 rule: format!("{}: {rule}", SETTING.join(".")).into(),
                 layer: "local",
                 action: "made",

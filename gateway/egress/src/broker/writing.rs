@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use stockade_policy::HostRule;
 
 use super::asking::Key;
-use super::{Ending, Grant, Open, Session};
+use super::{Ending, Open, Permission, Session};
 use crate::messages::Way;
 use crate::report::{Cause, Report};
 use stockade_log::record::connection::{Action, Bytes, Connection, Rule, Target, Verdict};
@@ -55,8 +55,8 @@ impl Session<'_> {
         let to = Target { host: open.host.to_string().into(), port: open.port };
         let mut record = self.bare(number, open.way, to, action);
         match &open.grant {
-            Grant::Rule(found) => record.rules.push(rule(found, "allow")),
-            Grant::Person => {
+            Permission::Rule(found) => record.rules.push(rule(found, "allow")),
+            Permission::Person => {
                 record.verdict.by = "human";
                 record.verdict.code = "host_allowed_by_person";
                 record.who = Some(stockade_log::record::who());

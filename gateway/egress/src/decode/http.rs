@@ -105,7 +105,7 @@ pub enum HttpError {
 
 /// Result of reading the head of a server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ServerHead {
     /// The head goes on.
     Part,
     /// A head of this length that another one follows.
@@ -118,18 +118,18 @@ pub enum Answer {
 
 /// Reads the head of an answer, and says in it that the connection is closed: `Connection: close` in the place of what the
 /// server said of it (RFC 9112, 9.6).
-pub fn closing(bytes: &[u8]) -> Answer {
+pub fn closing(bytes: &[u8]) -> ServerHead {
     const BEGIN: &[u8] = b"HTTP/1.";
     let begins = bytes.iter().zip(BEGIN).all(|(byte, expected)| byte == expected);
     let Some(end) = head_end(bytes).filter(|_| begins) else {
         let is_part = begins && bytes.len() < MAX_HEAD;
-        return if is_part { Answer::Part } else { Answer::Unknown };
+        return if is_part { ServerHead::Part } else { ServerHead::Unknown };
     };
     let (head, rest) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
     // 101 ends with another protocol: the request did not ask for one, since `Upgrade` is not handed on.
     let status = head.get(BEGIN.len() + 2..BEGIN.len() + 5).unwrap_or_default();
     if status.first() == Some(&b'1') && status != b"101" {
-        return Answer::Interim(end);
+        return ServerHead::Interim(end);
     }
     let mut whole = Vec::with_capacity(bytes.len() + 32);
     let mut is_dropped = false;
@@ -147,7 +147,7 @@ pub fn closing(bytes: &[u8]) -> Answer {
         }
     }
     whole.extend_from_slice(rest);
-    Answer::Final(whole)
+    ServerHead::Final(whole)
 }
 
 /// Returns where the head ends, when it does.

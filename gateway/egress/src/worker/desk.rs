@@ -31,9 +31,9 @@ struct Open {
 }
 
 /// The place of one connection; dropping it makes room.
-pub(super) struct Place(Arc<Open>);
+pub(super) struct Slot(Arc<Open>);
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let _held = locked(&self.0.gate);
         self.0.count.fetch_sub(1, Ordering::SeqCst);
@@ -59,13 +59,13 @@ impl Desk {
     }
 
     /// Returns a place for a connection; none when there are too many.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<Slot> {
         let _held = locked(&self.open.gate);
         if self.open.count.load(Ordering::SeqCst) >= self.most {
             return None;
         }
         self.open.count.fetch_add(1, Ordering::SeqCst);
-        Some(Place(Arc::clone(&self.open)))
+        Some(Slot(Arc::clone(&self.open)))
     }
 
     /// Returns a number for a connection.

@@ -155,10 +155,8 @@ pub(super) fn carry(
     server.set_nonblocking(true)?;
     // Neither matters for what is right.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
-    let flight = match (&start.gate, connection.anything) {
-        (Gate::FirstFlight(_), false) => Some(Instant::now() + FIRST_FLIGHT),
-        (_, _) => None,
-    };
+    let is_first = matches!(start.gate, Gate::FirstFlight(_)) && !connection.anything;
+    let flight = is_first.then(|| Instant::now() + FIRST_FLIGHT);
     let up = Lane { bytes: start.bytes, ..Lane::default() };
     let head = matches!(start.gate, Gate::Body(_)).then(Vec::new);
     let mut carrying = Carrying {
@@ -276,14 +274,15 @@ impl Carrying<'_, '_> {
         if of_client.intersects(gone) || of_server.intersects(gone) {
             return Ok(false);
         }
-        self.move_bytes(piece, of_client, (of_server, shut))
+        self.move_bytes(piece, of_client, of_server, shut)
     }
 
     fn move_bytes(
         &mut self,
         piece: &mut [u8],
         of_client: PollFlags,
-        (of_server, shut): (PollFlags, bool),
+        of_server: PollFlags,
+        shut: bool,
     ) -> io::Result<bool> {
         let ready = PollFlags::IN | PollFlags::HUP;
         if of_client.intersects(ready) && self.up.bytes.is_empty() && !self.up.ended {
@@ -318,14 +317,16 @@ fn answered(head: &mut Option<Vec<u8>>, bytes: &[u8], down: &mut Lane) {
     loop {
         match http::closing(&held) {
             // One that only tells of progress is followed by another (RFC 9110, 15.2).
-            http::Answer::Interim(end) => {
+            http::ServerHead::Interim(end) => {
                 let rest = held.split_off(end);
                 down.bytes.append(&mut held);
                 held = rest;
             }
-            http::Answer::Part if !down.ended => return *head = Some(held),
-            http::Answer::Part | http::Answer::Unknown => return down.bytes.append(&mut held),
-            http::Answer::Final(mut whole) => return down.bytes.append(&mut whole),
+            http::ServerHead::Part if !down.ended => return *head = Some(held),
+            http::ServerHead::Part | http::ServerHead::Unknown => {
+                return down.bytes.append(&mut held);
+            }
+            http::ServerHead::Final(mut whole) => return down.bytes.append(&mut whole),
         }
     }
 }

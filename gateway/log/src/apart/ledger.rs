@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::Following;
 use super::board::Board;
 
 /// Most commands of one user at once.
@@ -72,10 +73,10 @@ impl Ledger {
         }
     }
 
-    /// Notes whose decision `id` is, and that its command may run.
-    pub(super) fn note(&self, uid: u32, id: &str, runs: bool) {
+    /// Notes whose decision `id` is, and that its command may run if a record opens one.
+    pub(super) fn note(&self, uid: u32, id: &str, follow: Following) {
         let mut state = self.state();
-        if runs {
+        if follow == Following::Opens {
             state.running.insert(id.to_owned(), uid);
         }
         if state.owners.insert(id.to_owned(), uid).is_none() {

@@ -6,13 +6,13 @@ use super::board::{Known, Posted, Reply};
 use super::{Asked, Told};
 use crate::Log;
 use crate::error::Error;
-use crate::query::along::{self, Begun, Owners, Piece, Place, Start, Whose};
+use crate::query::along::{self, Begun, LogPosition, Owners, Piece, Start, Whose};
 
 /// Reader that follows a log. Each step waits for the file system or for the recorder.
 #[derive(Debug)]
 pub struct Reading {
     log: Log,
-    place: Place,
+    place: LogPosition,
     owners: Owners,
 }
 

@@ -13,7 +13,7 @@ use super::{Asked, Following, LONGEST, Told, Wanted, receive, send};
 use crate::clock::is_ulid;
 use crate::error::Error;
 use crate::hash::hex;
-use crate::query::along::{self, Owners, Place, Start, Whose};
+use crate::query::along::{self, LogPosition, Owners, Start, Whose};
 use crate::record::{Agreement, Body, Outcome};
 use crate::wire::{self, Follow, Prepared};
 use crate::writer::Job;
@@ -33,7 +33,7 @@ const USERS: [&str; 2] = ["/caller/uid", "/who/uid"];
 enum Pending {
     Record(Handed),
     Begin(Start),
-    Read(Place),
+    Read(LogPosition),
     Told(Told),
 }
 
@@ -46,34 +46,38 @@ struct Handed {
     answer: Result<oneshot::Receiver<Result<Receipt, Error>>, String>,
 }
 
-/// Serves the gateway of `uid`, which may read the records of `whose`, at the other end of `stream` until it leaves. Commands of which no end was told get a
-/// result that says so.
+/// The user of a connection, as root told.
+#[derive(Debug)]
+pub struct User {
+    /// The number of the user.
+    pub uid: u32,
+    /// Whose records the user may read.
+    pub whose: Whose,
+    /// The name and groups of the user, where no file has them.
+    pub known: Option<Known>,
+}
+
+/// Serves the gateway of `user` at the other end of `stream` until it leaves. Commands of which no end was told get a result
+/// that says so.
 ///
 /// # Errors
 ///
 /// The error of the socket; records that came before it are written.
-pub fn serve(
-    log: &Log,
-    ledger: &Ledger,
-    stream: &UnixStream,
-    (uid, whose, known): (u32, Whose, Option<Known>),
-) -> io::Result<()> {
+pub fn serve(log: &Log, ledger: &Ledger, stream: &UnixStream, user: &User) -> io::Result<()> {
+    let (uid, known) = (user.uid, user.known.clone());
     let shared = &log.shared;
     let redact = hex(&shared.redactor.key_bytes());
-    send(stream, &Told::Hello { redact, head: shared.head.clone(), known: known.clone() })?;
+    send(stream, &Told::Hello { redact, head: shared.head.clone(), known })?;
     let (handed, pending) = sync_channel(WAITING);
     let (mut open, mut posted) = (Vec::new(), Vec::new());
     let ended = std::thread::scope(|scope| {
-        let answering = scope.spawn(move || answer(log, ledger, (stream, uid, whose), &pending));
+        let answering = scope.spawn(move || answer(log, ledger, stream, user, &pending));
         let ended = loop {
             let pending = match receive(stream) {
                 Ok(Asked::Write(wanted)) => Pending::Record(take(log, ledger, wanted, uid)),
                 Ok(Asked::Begin(start)) => Pending::Begin(start),
                 Ok(Asked::Read(place)) => Pending::Read(place),
-                Ok(asked) => {
-                    let who = (uid, known.as_ref());
-                    Pending::Told(asked_of_board(&ledger.1, who, asked, &mut posted))
-                }
+                Ok(asked) => Pending::Told(asked_of_board(&ledger.1, user, asked, &mut posted)),
                 Err(error) => break error,
             };
             if handed.send(pending).is_err() {
@@ -105,7 +109,8 @@ pub fn serve(
 fn answer(
     log: &Log,
     ledger: &Ledger,
-    (stream, uid, whose): (&UnixStream, u32, Whose),
+    stream: &UnixStream,
+    user: &User,
     pending: &Receiver<Pending>,
 ) -> Vec<String> {
     let mut open = Vec::new();
@@ -113,7 +118,7 @@ fn answer(
     let mut is_gone = false;
     for pending in pending {
         let told = match pending {
-            Pending::Record(handed) => written(ledger, uid, handed, &mut open),
+            Pending::Record(handed) => written(ledger, user.uid, handed, &mut open),
             Pending::Begin(_) | Pending::Read(_) if is_gone => continue,
             Pending::Told(told) => told,
             Pending::Begin(start) => {
@@ -122,7 +127,7 @@ fn answer(
             Pending::Read(place) => {
                 let known = |id: &str| ledger.owner(id);
                 let directory = &log.shared.directory;
-                told(along::read(directory, place, whose, &mut owners, known).map(Told::Read))
+                told(along::read(directory, place, user.whose, &mut owners, known).map(Told::Read))
             }
         };
         is_gone = is_gone || send(stream, &told).is_err();
@@ -131,12 +136,8 @@ fn answer(
 }
 
 /// Answers what is about the board; `posted` are the questions of this connection.
-fn asked_of_board(
-    board: &Board,
-    (uid, known): (u32, Option<&Known>),
-    asked: Asked,
-    posted: &mut Vec<String>,
-) -> Told {
+fn asked_of_board(board: &Board, user: &User, asked: Asked, posted: &mut Vec<String>) -> Told {
+    let uid = user.uid;
     let done = |done: Result<(), String>| match done {
         Ok(()) => Told::Done,
         Err(cause) => Told::Refused { cause },
@@ -156,9 +157,9 @@ fn asked_of_board(
             Told::Done
         }
         Asked::Replies(id) => Told::Replies(board.replies(uid, &id)),
-        Asked::Posted => Told::Posted(board.shown_to(uid, known)),
+        Asked::Posted => Told::Posted(board.shown_to(uid, user.known.as_ref())),
         Asked::Reply { id, digest, answer } => {
-            let known = known.cloned();
+            let known = user.known.clone();
             done(board.reply(&id, &digest, Reply { uid, known, answer }))
         }
         Asked::Write(_) | Asked::Begin(_) | Asked::Read(_) => {
@@ -185,7 +186,7 @@ fn written(ledger: &Ledger, uid: u32, handed: Handed, open: &mut Vec<String>) ->
         ledger.begun(uid);
     }
     if let Ok(receipt) = &written {
-        ledger.note(uid, &receipt.id, follow == Following::Opens);
+        ledger.note(uid, &receipt.id, follow);
         match (follow, reference) {
             (Following::Opens, _) => open.push(receipt.id.clone()),
             (Following::Closes, Some(reference)) => ledger.end(&reference),

@@ -40,7 +40,8 @@ impl Recorder {
     ) -> (UnixStream, std::thread::JoinHandle<()>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (log, ledger) = (self.log.clone(), Arc::clone(&self.ledger));
-        let serving = move || serve(&log, &ledger, &theirs, (uid, Whose::Of(uid), known)).unwrap();
+        let user = User { uid, whose: Whose::Of(uid), known };
+        let serving = move || serve(&log, &ledger, &theirs, &user).unwrap();
         (ours, std::thread::spawn(serving))
     }
 
@@ -116,7 +117,7 @@ async fn a_gateway_has_its_records_written_by_the_recorder() {
     let (log, writer) = Log::attach(&recorder.places, stream).unwrap();
     let writing = std::thread::spawn(|| writer.run());
     let body = || {
-        Body::Grant(record::Grant {
+        Body::Grant(record::GrantRecord {
             rule: "Bash(ls)".into(),
             layer: "user",
             action: "made",
@@ -289,7 +290,8 @@ fn one_user_reads_no_record_of_another() {
     let other = Arc::new(Ledger::default());
     let (ours, theirs) = UnixStream::pair().unwrap();
     let log = recorder.log.clone();
-    std::thread::spawn(move || serve(&log, &other, &theirs, (1000, Whose::Of(1000), None)));
+    let user = User { uid: 1000, whose: Whose::Of(1000), known: None };
+    std::thread::spawn(move || serve(&log, &other, &theirs, &user));
     greeted(&ours);
     send(&ours, &Asked::Begin(Start::Record(own(1000)[1].0))).unwrap();
     let Told::Begun(Begun { place, .. }) = receive(&ours).unwrap() else { panic!("a place") };
@@ -311,7 +313,7 @@ fn one_user_reads_no_record_of_another() {
 }
 
 /// Returns a place that is changed as somebody could who writes the messages.
-fn json(place: &Place, change: impl Fn(&mut Value)) -> Place {
+fn json(place: &LogPosition, change: impl Fn(&mut Value)) -> LogPosition {
     let mut value = serde_json::to_value(place).unwrap();
     change(&mut value);
     serde_json::from_value(value).unwrap()

@@ -44,7 +44,7 @@ pub enum Start {
 /// The beginning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct LogPosition {
     segment: u64,
     offset: u64,
 }
@@ -54,7 +54,7 @@ pub struct Place {
 #[serde(deny_unknown_fields)]
 pub struct Begun {
     /// The place.
-    pub place: Place,
+    pub place: LogPosition,
     /// The number of the record there, or of the next one that is written.
     pub next: u64,
 }
@@ -66,7 +66,7 @@ pub struct Piece {
     /// Number, kind and stored line of each.
     pub records: Vec<(u64, String, String)>,
     /// Behind them.
-    pub place: Place,
+    pub place: LogPosition,
     /// The log has no more for now.
     pub is_end: bool,
 }
@@ -96,12 +96,12 @@ impl Owners {
 /// Goes through lines, over segments.
 struct Scan {
     directory: PathBuf,
-    place: Place,
+    place: LogPosition,
     lines: Option<Lines<BufReader<File>>>,
 }
 
 impl Scan {
-    fn new(directory: &Path, place: Place) -> Scan {
+    fn new(directory: &Path, place: LogPosition) -> Scan {
         Scan { directory: directory.to_owned(), place, lines: None }
     }
 
@@ -129,7 +129,7 @@ impl Scan {
                     if !self.path(next).exists() {
                         return Ok(None);
                     }
-                    self.place = Place { segment: next, offset: 0 };
+                    self.place = LogPosition { segment: next, offset: 0 };
                 }
             }
         }
@@ -151,7 +151,7 @@ pub fn begin(directory: &Path, start: &Start) -> Result<Begun, Error> {
     let numbers = files::segments(directory).map_err(scene.read(directory))?;
     let segment = if segment == 0 { numbers.first().copied() } else { Some(segment) };
     let Some(segment) = segment else { return Ok(nothing()) };
-    let mut scan = Scan::new(directory, Place { segment, offset: 0 });
+    let mut scan = Scan::new(directory, LogPosition { segment, offset: 0 });
     let mut next = 0;
     loop {
         let before = scan.place;
@@ -169,7 +169,7 @@ pub fn begin(directory: &Path, start: &Start) -> Result<Begun, Error> {
             // Behind the end of a segment the line is the first of the next one.
             let place = match before.segment == scan.place.segment {
                 true => before,
-                false => Place { segment: scan.place.segment, offset: 0 },
+                false => LogPosition { segment: scan.place.segment, offset: 0 },
             };
             return Ok(Begun { place, next: glance.sequence });
         }
@@ -179,14 +179,14 @@ pub fn begin(directory: &Path, start: &Start) -> Result<Begun, Error> {
 
 /// A log that has not begun.
 fn nothing() -> Begun {
-    Begun { place: Place { segment: 1, offset: 0 }, next: 0 }
+    Begun { place: LogPosition { segment: 1, offset: 0 }, next: 0 }
 }
 
 fn end(directory: &Path) -> Result<Begun, Error> {
     let reader = Backward::new(directory)?.end()?;
     Ok(match reader.stands() {
         Some(((segment, offset), last)) => {
-            Begun { place: Place { segment, offset }, next: last.map_or(0, |last| last + 1) }
+            Begun { place: LogPosition { segment, offset }, next: last.map_or(0, |last| last + 1) }
         }
         None => nothing(),
     })
@@ -199,7 +199,7 @@ fn end(directory: &Path) -> Result<Begun, Error> {
 /// The log cannot be read, or no line begins at `place`.
 pub fn read(
     directory: &Path,
-    place: Place,
+    place: LogPosition,
     whose: Whose,
     owners: &mut Owners,
     known: impl Fn(&str) -> Option<u32>,
@@ -247,7 +247,7 @@ pub fn read(
 }
 
 /// Says whether a line begins at `place`: what one user wrote into a record is no record of its own.
-fn is_beginning(directory: &Path, place: Place) -> io::Result<bool> {
+fn is_beginning(directory: &Path, place: LogPosition) -> io::Result<bool> {
     let Some(before) = place.offset.checked_sub(1) else { return Ok(true) };
     let mut byte = [0];
     let file = File::open(directory.join(files::segment_name(place.segment)))?;
@@ -294,7 +294,7 @@ fn named(line: &[u8], [member, key]: [&str; 2]) -> Option<u32> {
 fn owner(directory: &Path, id: &str) -> Option<u32> {
     let made = clock::ulid_time(id, Duration::ZERO);
     let segment = segments::first_since(directory, made.as_deref()).ok()?.max(1);
-    let mut scan = Scan::new(directory, Place { segment, offset: 0 });
+    let mut scan = Scan::new(directory, LogPosition { segment, offset: 0 });
     while let Some(line) = scan.next().ok()? {
         if scan.place.segment > segment + 1 {
             return None;

@@ -8,7 +8,7 @@ use super::super::files;
 use super::super::hash::{Hash, sha256};
 use super::super::line;
 use super::Record;
-use super::reader::{self, Reader, Wish};
+use super::reader::{self, Last, Reader, Wish};
 
 /// Reads records backward, and watches the chain.
 #[derive(Debug)]
@@ -52,9 +52,9 @@ impl Backward {
         });
         let last = last.filter(|_| has_lines).and_then(|line| {
             let hash = sha256(&[&line]);
-            reader::read(line).ok().map(|(record, _)| (record.sequence, hash))
+            reader::read(line).ok().map(|(record, _)| Last { sequence: record.sequence, hash })
         });
-        Ok(Reader::behind(&self.directory, (self.segment, offset), last))
+        Ok(Reader::behind(&self.directory, self.segment, offset, last))
     }
 
     /// Leaves out the segments after `last`.

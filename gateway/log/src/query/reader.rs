@@ -19,6 +19,13 @@ pub(super) enum Wish {
     End,
 }
 
+/// The last record that was read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Last {
+    pub(super) sequence: u64,
+    pub(super) hash: Hash,
+}
+
 /// Reads records in order, over all segments, and watches the chain.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -26,8 +33,7 @@ pub(super) struct Reader {
     segment: u64,
     offset: u64,
     open: Option<Lines<std::io::BufReader<std::fs::File>>>,
-    /// Number and digest of the last record.
-    last: Option<(u64, Hash)>,
+    last: Option<Last>,
     pub(super) broken: Option<String>,
 }
 
@@ -44,7 +50,7 @@ impl Reader {
 
     /// Returns its segment and offset, with the number of the preceding record; none before the first segment.
     pub(super) fn stands(&self) -> Option<((u64, u64), Option<u64>)> {
-        let last = self.last.map(|(number, _)| number);
+        let last = self.last.map(|last| last.sequence);
         (self.segment > 0).then_some(((self.segment, self.offset), last))
     }
 
@@ -54,11 +60,12 @@ impl Reader {
         Reader { directory, segment, offset: 0, open: None, last: None, broken: None }
     }
 
-    /// Begins behind a record of `segment` that ends before byte `offset`, with its number and digest.
+    /// Begins behind a record of `segment` that ends before byte `offset`, the `last` one.
     pub(super) fn behind(
         directory: &Path,
-        (segment, offset): (u64, u64),
-        last: Option<(u64, Hash)>,
+        segment: u64,
+        offset: u64,
+        last: Option<Last>,
     ) -> Reader {
         Reader { segment, offset, last, ..Reader::at(directory, segment) }
     }
@@ -144,11 +151,11 @@ impl Reader {
             }
         };
         let sequence = record.sequence;
-        if self.last.is_some_and(|(number, last)| number + 1 != sequence || last != previous) {
+        if self.last.is_some_and(|it| it.sequence + 1 != sequence || it.hash != previous) {
             self.broken
                 .get_or_insert(format!("{place}: the record does not follow the one before"));
         }
-        self.last = Some((sequence, hash));
+        self.last = Some(Last { sequence, hash });
         Some(record)
     }
 }

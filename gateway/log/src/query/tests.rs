@@ -11,7 +11,7 @@ fn lines_of(path: &Path) -> impl Iterator<Item = String> {
     text.lines().map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-fn numbers(answer: &Answer) -> Vec<u64> {
+fn numbers(answer: &QueryResult) -> Vec<u64> {
     answer.records.iter().map(|record| record.sequence).collect()
 }
 
@@ -176,7 +176,7 @@ async fn records_are_found_by_what_they_say() {
 
     let (last, mut follow) = tail(places, &Filter::default(), 2).unwrap();
     assert_eq!(last.records.iter().map(|it| it.sequence).collect::<Vec<_>>(), [3, 4]);
-    assert_eq!(follow.poll().unwrap(), Answer::default());
+    assert_eq!(follow.poll().unwrap(), QueryResult::default());
     let third = log.record(decision("id")).await.unwrap();
     assert_eq!(
         follow.poll().unwrap().records.iter().map(|it| it.sequence).collect::<Vec<_>>(),

@@ -35,7 +35,7 @@ pub(super) struct Simple<'a> {
 
 /// Which text of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SecretPosition {
     Word(usize),
     Assignment(usize),
     Redirect(usize),
@@ -45,7 +45,7 @@ pub(super) enum Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) command: usize,
-    pub(super) place: Place,
+    pub(super) place: SecretPosition,
     /// Its place in the value of the word; none when the value is not known.
     pub(super) inner: Option<Range<usize>>,
     /// Its place in the source.
@@ -200,7 +200,7 @@ impl Search<'_> {
     fn take(
         &mut self,
         command: usize,
-        place: Place,
+        place: SecretPosition,
         piece: &Piece<'_>,
         from: usize,
         index: usize,
@@ -245,10 +245,11 @@ impl Search<'_> {
 
     /// Takes what looks like a secret in the value of a word, but is written in another way: with quotes inside.
     fn shapes(&mut self, number: usize, command: &Simple<'_>) {
-        let words = command.words.iter().enumerate().map(|(at, word)| (Place::Word(at), word));
+        let words =
+            command.words.iter().enumerate().map(|(at, word)| (SecretPosition::Word(at), word));
         let assigned = command.assignments.iter().enumerate();
-        let assigned = assigned.map(|(at, (_, word))| (Place::Assignment(at), word));
-        let texts = command.texts.iter().map(|(at, text)| (Place::Redirect(*at), text));
+        let assigned = assigned.map(|(at, (_, word))| (SecretPosition::Assignment(at), word));
+        let texts = command.texts.iter().map(|(at, text)| (SecretPosition::Redirect(*at), text));
         for (place, piece) in words.chain(assigned).chain(texts) {
             let Some(value) = piece.exact.filter(|value| find_in(piece.raw, value).is_none())
             else {
@@ -272,10 +273,24 @@ impl Search<'_> {
                         self.behind(number, command, at, index, rule);
                     }
                     (Form::Any | Form::Joined, Some([_, ..])) => {
-                        self.take(number, Place::Word(at), word, bare(name).len(), index, rule);
+                        self.take(
+                            number,
+                            SecretPosition::Word(at),
+                            word,
+                            bare(name).len(),
+                            index,
+                            rule,
+                        );
                     }
                     (Form::Long, Some([b'=', ..])) => {
-                        self.take(number, Place::Word(at), word, name.len() + 1, index, rule);
+                        self.take(
+                            number,
+                            SecretPosition::Word(at),
+                            word,
+                            name.len() + 1,
+                            index,
+                            rule,
+                        );
                     }
                     (Form::Any, None) if ends_group(text, name) => {
                         self.behind(number, command, at, index, rule);
@@ -296,7 +311,7 @@ impl Search<'_> {
         rule: &Rule,
     ) {
         if let Some(value) = command.words.get(at + 1) {
-            self.take(number, Place::Word(at + 1), value, 0, index, rule);
+            self.take(number, SecretPosition::Word(at + 1), value, 0, index, rule);
         }
     }
 
@@ -314,7 +329,7 @@ impl Search<'_> {
         for (place, (at, word)) in operands.enumerate() {
             // Operands beyond the conversions of the template go through it again (printf(1)).
             if due.contains(&(place % all.max(1) + 1)) {
-                self.take(number, Place::Word(at), word, 0, index, rule);
+                self.take(number, SecretPosition::Word(at), word, 0, index, rule);
             }
         }
     }
@@ -323,7 +338,7 @@ impl Search<'_> {
         for (at, word) in command.words.iter().enumerate().skip(1) {
             let text = word.exact.unwrap_or(word.raw.strip_prefix(b"\"").unwrap_or(word.raw));
             if let Some(from) = rule.names.iter().find_map(|name| header_value(text, name)) {
-                self.take(number, Place::Word(at), word, from, index, rule);
+                self.take(number, SecretPosition::Word(at), word, from, index, rule);
             }
         }
     }
@@ -331,7 +346,7 @@ impl Search<'_> {
     fn assignments(&mut self, number: usize, command: &Simple<'_>, index: usize, rule: &Rule) {
         for (at, (name, value)) in command.assignments.iter().enumerate() {
             if rule.names.iter().any(|pattern| fits(pattern, name)) {
-                self.take(number, Place::Assignment(at), value, 0, index, rule);
+                self.take(number, SecretPosition::Assignment(at), value, 0, index, rule);
             }
         }
         for (at, word) in command.words.iter().enumerate() {
@@ -340,7 +355,7 @@ impl Search<'_> {
             let name =
                 String::from_utf8_lossy(text.get(start..end).unwrap_or_default()).into_owned();
             if rule.names.iter().any(|pattern| fits(pattern, &name)) {
-                self.take(number, Place::Word(at), word, end + 1, index, rule);
+                self.take(number, SecretPosition::Word(at), word, end + 1, index, rule);
             }
         }
     }
@@ -350,7 +365,7 @@ impl Search<'_> {
             let before = at.checked_sub(1).and_then(|at| command.words.get(at));
             let name = String::from_utf8_lossy(before.and_then(|it| it.exact).unwrap_or_default());
             if rule.names.iter().any(|pattern| fits(pattern, &name)) {
-                self.take(number, Place::Word(at), value, 0, index, rule);
+                self.take(number, SecretPosition::Word(at), value, 0, index, rule);
             }
         }
     }
@@ -370,7 +385,7 @@ impl Search<'_> {
             let operands = rest.clone().take_while(|(_, word)| !word.raw.starts_with(b"-"));
             let Some((at, word)) = operands.last().or_else(|| rest.last()) else { continue };
             if !is_name(word) {
-                self.take(number, Place::Word(at), word, 0, index, rule);
+                self.take(number, SecretPosition::Word(at), word, 0, index, rule);
             }
         }
     }
@@ -378,7 +393,7 @@ impl Search<'_> {
     fn stdin(&mut self, number: usize, commands: &[Simple<'_>], index: usize, rule: &Rule) {
         let Some(command) = commands.get(number) else { return };
         for (at, text) in &command.texts {
-            self.take(number, Place::Redirect(*at), text, 0, index, rule);
+            self.take(number, SecretPosition::Redirect(*at), text, 0, index, rule);
         }
         let before = commands.get(..number).unwrap_or_default();
         let place = command.pipeline.and_then(|place| place.checked_sub(1));
@@ -398,11 +413,11 @@ impl Search<'_> {
         let Some(source) = commands.get(left) else { return };
         for (at, word) in source.words.iter().enumerate().skip(1) {
             if !word.raw.starts_with(b"-") {
-                self.take(left, Place::Word(at), word, 0, index, rule);
+                self.take(left, SecretPosition::Word(at), word, 0, index, rule);
             }
         }
         for (at, text) in &source.texts {
-            self.take(left, Place::Redirect(*at), text, 0, index, rule);
+            self.take(left, SecretPosition::Redirect(*at), text, 0, index, rule);
         }
     }
 }

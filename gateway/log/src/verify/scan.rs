@@ -72,8 +72,8 @@ impl Scan {
                 scan.segment(context, *number, contents, &mut due)?;
             }
         }
-        if let (Some(first), None) = (begun, &scan.broken) {
-            scan.check_pruned(first);
+        if let (Some((first, previous)), None) = (begun, &scan.broken) {
+            scan.check_pruned(first, previous);
         }
         let rest: Vec<(Bound, bool)> = due.map(|bound| (bound.clone(), false)).collect();
         scan.roots.extend(rest);
@@ -115,7 +115,7 @@ impl Scan {
 
     /// Checks that records say that the segments before `first` were removed, and that the log goes on
     /// where they ended.
-    fn check_pruned(&mut self, (first, previous): (u64, Hash)) {
+    fn check_pruned(&mut self, first: u64, previous: Hash) {
         let unnamed =
             (1..first).find(|number| !self.pruned.contains_key(&files::segment_name(*number)));
         let last = self.pruned.get(&files::segment_name(first - 1));

@@ -61,7 +61,7 @@ pub fn files(scene: &Scene, judged: &Judged) -> [u8; 32] {
     let (mut whole, mut room) = (Sha256::new(), LONGEST_SUM);
     let command = judge::command_of(&judged.input).unwrap_or_default();
     let Some(paths) = paths(scene, judged, &command) else { return new() };
-    if unnamed::add(&mut whole, (scene, judged), &paths).is_none() {
+    if unnamed::add(&mut whole, scene, judged, &paths).is_none() {
         return new();
     }
     for path in &paths {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::audit::query::{self, Filter, Order};
-use crate::judge::{Judged, Scene};
-use crate::protocol::types::{AlwaysOffer, DecisionView, Question, WiderRule};
+use crate::protocol::types::{AlwaysOffer, Question, WiderRule};
+use crate::response::Case;
 use stockade_base::places::LogPlaces;
 
 /// How many of the newest decisions are looked through for what a wider rule would have matched.
@@ -13,15 +13,11 @@ const NEWEST: usize = 300;
 const SHOWN: usize = 3;
 
 /// Returns the question about a call, with what "always" would write, and what `session` would keep. Blocks on the log.
-pub fn question(
-    view: &DecisionView,
-    command: &str,
-    (scene, judged): (&Scene, &Judged),
-    (log, session): (&LogPlaces, Option<String>),
-) -> Question {
+pub fn question(case: &Case, command: &str, log: &LogPlaces, session: Option<String>) -> Question {
+    let Case { scene, judged, view, .. } = case;
     let settings = scene.snapshot.rules.settings();
     let rule = view.suggestion.clone().filter(|_| !settings.managed_rules_only);
-    let file = super::local_file(&scene.place.project).display().to_string();
+    let file = stockade_approvals::remember::local_file(&scene.place.project).display().to_string();
     let always = rule.map(|rule| {
         let wider = judged.wider_rule(scene).map(|rule| seen(rule, command, log));
         AlwaysOffer { rule, file, wider }

@@ -41,7 +41,8 @@ enum Counts {
 /// system.
 pub(super) fn add(
     whole: &mut Sha256,
-    (scene, judged): (&Scene, &Judged),
+    scene: &Scene,
+    judged: &Judged,
     named: &BTreeSet<PathBuf>,
 ) -> Option<()> {
     let mut look = Look { whole, left: MOST, until: Instant::now() + LIMIT };

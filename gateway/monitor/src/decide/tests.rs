@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stockade_log::record::caller::Caller;
 use stockade_log::record::decision::{Agent, Policy, Request, Runs, Sandbox, Stdin};
-use stockade_log::record::{Answer, Approval, Decision as Record, Scope};
+use stockade_log::record::{Approval, ApprovalAnswer, Decision as Record, Scope};
 use stockade_log::{GatewayMode, Log, Places, Redactor};
 use stockade_policy::{By, Verdict};
 use stockade_spec::{Fallback, Files, Limits, Mediation, Network, Program};
@@ -108,7 +108,7 @@ fn yes(decision: &str) -> Approval {
     Approval {
         reference: decision.to_owned(),
         // The log writes that it is a yes, whatever is said here.
-        answer: Answer::Deny,
+        answer: ApprovalAnswer::Deny,
         who: None,
         channel: "terminal".into(),
         waited_ms: 1,

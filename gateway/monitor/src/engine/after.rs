@@ -8,11 +8,11 @@ use super::Gateway;
 use super::calling::Calling;
 use crate::audit::Receipt;
 use crate::hooks::{self, Call, Report, merge};
-use crate::judge::{self, Judged, Runner, Scene};
+use crate::judge::{self, Runner, Scene};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Context, EventRequest, EventView};
 use crate::records;
-use crate::response::unrecorded;
+use crate::response::Case;
 use crate::run::Execution;
 use crate::worker;
 
@@ -20,26 +20,27 @@ impl Gateway {
     /// Runs the hooks for the way in which a command ended, and records them.
     pub(super) async fn after(
         &self,
-        caller: Calling,
+        caller: &Calling,
         context: &Context,
-        (scene, judged): (&Scene, &Judged),
-        (receipt, execution): (&Receipt, &Execution),
+        Case { scene, judged, receipt, .. }: &Case,
+        execution: &Execution,
     ) -> Result<Report, Failure> {
         let (event, further) = match &judged.tree {
             Some(_) => end(execution),
             None => worker::end(execution),
         };
         let call = Call {
+            event,
             subject: &judged.tool,
             input: &judged.input,
+            further: &further,
             id: &judged.id,
             mode: scene.mode.name(),
             place: &scene.place,
             context,
             covers: &|hook| judged.is_covered(&judged.tool, hook),
         };
-        let told = (event, &further);
-        self.tell(scene, told, &call, (caller, Some(receipt), None)).await
+        self.tell(scene, &call, caller, Some(receipt), None).await
     }
 
     /// Runs the hooks of an event that a front end tells of.
@@ -67,10 +68,10 @@ impl Gateway {
         let has_condition =
             |index: &usize| settings.hooks.get(*index).is_some_and(|hook| hook.condition.is_some());
         let reading = match event.is_about_a_tool() && matching.iter().any(has_condition) {
-            true => Some(
-                judge::read(&self.scanner, &scene, (subject, Runner::Caller), &request.input)
-                    .await?,
-            ),
+            true => {
+                let (scanner, input) = (&self.scanner, &request.input);
+                Some(judge::read(scanner, &scene, subject, Runner::Caller, input).await?)
+            }
             false => None,
         };
         let covers = |hook: &Hook| {
@@ -78,8 +79,10 @@ impl Gateway {
             covered.unwrap_or(hook.condition.is_none())
         };
         let call = Call {
+            event,
             subject,
             input: &request.input,
+            further: &request.further,
             id: &id,
             mode: scene.mode.name(),
             place: &scene.place,
@@ -87,8 +90,7 @@ impl Gateway {
             covers: &covers,
         };
         let call_id = request.call_id.as_deref();
-        let told = (event, &request.further);
-        let report = self.tell(&scene, told, &call, (caller, None, call_id)).await?;
+        let report = self.tell(&scene, &call, &caller, None, call_id).await?;
         Ok(EventView {
             hooks: report.ran.iter().map(hooks::view).collect(),
             context: report.context,
@@ -104,24 +106,25 @@ impl Gateway {
     pub async fn tell(
         &self,
         scene: &Scene,
-        (event, further): (HookEvent, &Value),
         call: &Call<'_>,
-        (caller, decision, call_id): (Calling, Option<&Receipt>, Option<&str>),
+        caller: &Calling,
+        decision: Option<&Receipt>,
+        call_id: Option<&str>,
     ) -> Result<Report, Failure> {
         let settings = scene.snapshot.rules.settings();
-        if hooks::matching(&settings.hooks, event, call.subject).is_empty() {
+        if hooks::matching(&settings.hooks, call.event, call.subject).is_empty() {
             return Ok(Report::default());
         }
         // A hook that could not be recorded does not run.
         let log = self.log.log().await?;
         let around = hooks::Around { scene, scanner: &self.scanner };
-        let ran = hooks::run(around, &self.means(), event, call, (further, &[])).await?;
+        let ran = hooks::run(around, &self.means(), call, &[]).await?;
         let mut report = merge::told(&ran);
         report.outcome = merge::strictest(&ran);
         if !ran.is_empty() {
-            let front_end = (caller.caller().await?, call.context, scene.mode.name());
-            let recorded = records::hooks(&log, decision, (event, &ran), front_end, call_id);
-            recorded.await.map_err(|error| unrecorded(&error))?;
+            let agent = records::agent(call.context, call_id, call.mode);
+            let caller = caller.caller().await?;
+            records::hooks(&log, decision, call.event, &ran, agent, caller).await?;
         }
         report.ran = ran;
         Ok(report)

@@ -3,50 +3,40 @@
 
 use std::io::Write as _;
 
-use stockade_policy::{Decision, NetworkRules};
+use stockade_policy::Decision;
 use tokio::sync::mpsc;
 
 use super::Gateway;
 use super::calling::Calling;
-use crate::approve::asked::Agreed;
-use crate::approve::{self, Answered, Consent, Kept, named, strict};
+use crate::approve::{self, Answered, Consent, Kept, named};
 use crate::audit::record::decision::Runs;
 use crate::audit::{self, Log, Receipt};
 use crate::decide::{self, Grant, Outcome, Pending, Spec};
-use crate::facts::Place;
 use crate::hooks::Report;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Recorded, Runner, Scene};
-use crate::plan::{Planned, Yes};
+use crate::plan::{Planned, Rest, Yes};
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{CommandRequest, DecisionView, Event, RunOutcome};
+use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::protocol::words;
 use crate::records::{self, Circumstances};
 use crate::request::Command;
-use crate::temporary::Temporary;
-use crate::{response, view, worker};
-use stockade_scene::approvers::{Required, required};
+use crate::response::{self, Case};
+use crate::{view, worker};
+use stockade_approvals::asked::Agreed;
+use stockade_approvals::strict;
+use stockade_base::place::Place;
+use stockade_settings::approvers::{Required, required};
 use stockade_wire::conversation::{Conversation, PendingQuestion};
 
 /// Message for a yes that does not count.
 const CHANGED: &str = "settings, links or files changed while the question was open, so the answer is void; run the command again";
-
-/// A call as it was judged and recorded.
-#[derive(Debug)]
-pub(super) struct Case {
-    pub(super) scene: Scene,
-    pub(super) judged: Judged,
-    pub(super) view: DecisionView,
-    pub(super) receipt: Receipt,
-}
 
 /// A call that may run.
 #[derive(Debug)]
 pub(super) struct Going {
     pub(super) case: Case,
     pub(super) grant: Grant,
-    pub(super) temporary: Temporary,
-    pub(super) hosts: NetworkRules,
-    pub(super) withheld: Vec<String>,
+    pub(super) rest: Rest,
 }
 
 /// The effect of a yes after the call was judged once more.
@@ -73,11 +63,14 @@ pub(super) struct Call<'a> {
     pub(super) required: Option<&'a Required>,
 }
 
-/// A plan without its spec: the temporary directory, hosts, and withheld secrets.
-type Beside = (Temporary, NetworkRules, Vec<String>);
-
-/// Whom a call may ask: the yes that was given before, where questions go, and what is said meanwhile.
-type Person<'a> = (Option<Agreed>, Option<mpsc::Sender<PendingQuestion>>, &'a mut Conversation);
+/// Whom a call may ask.
+pub(super) struct Person<'a> {
+    /// The yes that was given before.
+    pub(super) agreed: Option<Agreed>,
+    /// Where questions go.
+    pub(super) people: Option<mpsc::Sender<PendingQuestion>>,
+    pub(super) conversation: &'a mut Conversation,
+}
 
 impl Gateway {
     /// Returns what may run of a call that is recorded, after the answer of whom it asks; or the outcome of a call that
@@ -85,24 +78,21 @@ impl Gateway {
     pub(super) async fn decided(
         &self,
         call: Call<'_>,
-        (recorded, rest): (audit::Recorded<Spec>, Option<Beside>),
-        (scene, judged, view): (Scene, Judged, DecisionView),
+        case: Case,
+        recorded: audit::Recorded<Spec>,
+        rest: Option<Rest>,
         person: Person<'_>,
     ) -> Result<Result<Going, RunOutcome>, Failure> {
-        let Some((temporary, hosts, withheld)) = rest else {
-            return Ok(Err(response::not_run(recorded.verdict(), view, recorded.receipt())));
+        let Some(rest) = rest else {
+            return Ok(Err(response::not_run(recorded.verdict(), case)));
         };
-        let (receipt, outcome) = decide::decide(recorded);
-        let case = Case { scene, judged, view, receipt };
-        match outcome {
-            Outcome::Granted(grant) => Ok(Ok(Going { case, grant, temporary, hosts, withheld })),
-            Outcome::Refused => {
-                Ok(Err(response::not_run(Decision::Deny, case.view, &case.receipt)))
-            }
+        match decide::decide(recorded).1 {
+            Outcome::Granted(grant) => Ok(Ok(Going { case, grant, rest })),
+            Outcome::Refused => Ok(Err(response::not_run(Decision::Deny, case))),
             Outcome::Ask(pending) => {
-                drop(temporary);
+                drop(rest);
                 // Apart: it holds more than all the rest, and most calls ask nobody.
-                Box::pin(self.put(call, (case, pending), person)).await
+                Box::pin(self.put(call, case, pending, person)).await
             }
         }
     }
@@ -112,22 +102,22 @@ impl Gateway {
     pub(super) async fn put(
         &self,
         call: Call<'_>,
-        (case, pending): (Case, Pending),
-        (agreed, people, conversation): Person<'_>,
+        case: Case,
+        pending: Pending,
+        Person { agreed, people, conversation }: Person<'_>,
     ) -> Result<Result<Going, RunOutcome>, Failure> {
         let files = named::files(&case.scene, &case.judged);
         let session = self.lasting_session(call.caller, &call.request.context);
-        let about = (&case.scene, &case.judged);
-        let places = self.places.of_log();
-        let question = approve::question(&case.view, &call.command.text, about, (&places, session));
+        let (places, text) = (self.places.of_log(), &call.command.text);
+        let question = approve::question(&case, text, &places, session);
         let (log, control) = (call.log, &mut conversation.control);
         let answered = match agreed {
             // This yes was given before the call came.
             Some(agreed) => approve::agreed(log, &question, agreed),
             None => {
+                let (receipt, door) = (&case.receipt, call.channel);
                 let tried = |rule: &str| case.judged.allowed_with(&case.scene, rule);
-                let people = (people, &tried as approve::Tried<'_>);
-                approve::ask(log, &case.receipt, question, call.channel, people, control).await?
+                approve::ask(log, receipt, question, door, people, &tried, control).await?
             }
         };
         let (consent, kept) = match answered {
@@ -143,10 +133,10 @@ impl Gateway {
                 (consent, Kept::Nothing)
             }
             Answered::Yes(consent, kept) => (consent, kept),
-            Answered::No(why) => return Ok(Err(response::declined(case.view, &case.receipt, why))),
-            Answered::Withdrawn => return Ok(Err(response::withdrawn(case.view, &case.receipt))),
+            Answered::No(why) => return Ok(Err(response::declined(case, why))),
+            Answered::Withdrawn => return Ok(Err(response::withdrawn(case))),
         };
-        let counted = self.still(call, (case, files, pending), &consent).await?;
+        let counted = self.still(call, case, files, pending, &consent).await?;
         let (case, pending) = match counted {
             Counted::Asked(case, pending) => (case, pending),
             Counted::Granted(going) => return Ok(Ok(going)),
@@ -165,13 +155,13 @@ impl Gateway {
                 return Err(never_ran(log, &case.receipt, Some(&consent), failure).await);
             }
         };
-        let Planned { spec, temporary, hosts, withheld } = planned;
+        let Planned { spec, rest } = planned;
         let approved = consent.record(log, &case.receipt, spec.into()).await?;
         let Some(grant) = pending.allowed(approved) else {
             let failure = judge::broken("the answer belongs to another question");
             return Err(never_ran(log, &case.receipt, None, failure).await);
         };
-        Ok(Ok(Going { case, grant, temporary, hosts, withheld }))
+        Ok(Ok(Going { case, grant, rest }))
     }
 
     /// Keeps which programs of the project a person let build.
@@ -196,7 +186,7 @@ impl Gateway {
         let opened = judged.verdict.opens.clone();
         let edited = worker::changed(&judged.tool, &judged.input, &scene.place.cwd);
         let yes = Yes { opened, edited };
-        self.plan(call.request, (scene, None), (judged, &yes), call.command).await
+        self.plan(call.request, scene, None, judged, &yes, call.command).await
     }
 
     /// Judges a call once more after a yes, and returns what counts now: the same, or a new decision that the yes covers
@@ -204,7 +194,9 @@ impl Gateway {
     async fn still(
         &self,
         call: Call<'_>,
-        (case, files, pending): (Case, [u8; 32], Pending),
+        case: Case,
+        files: [u8; 32],
+        pending: Pending,
         consent: &Consent,
     ) -> Result<Counted, Failure> {
         let log = call.log;
@@ -216,28 +208,28 @@ impl Gateway {
             Ok(demanded) => demanded,
             Err(failure) => return Err(never_ran(log, &case.receipt, Some(consent), failure).await),
         };
-        let is_same = asks_the_same((&case.scene, &case.judged), (&scene, &judged))
+        let is_same = asks_the_same(&case, &scene, &judged)
             && demanded.as_ref() == call.required
             && files == named::files(&scene, &judged);
         if is_same && scene.snapshot.sha256 == case.scene.snapshot.sha256 {
             return Ok(Counted::Asked(Case { scene, judged, ..case }, pending));
         }
         consent.record_unused(log, &case.receipt).await?;
-        let recorded = records::not_run(log, &case.receipt).await;
-        recorded.map_err(|error| response::unrecorded(&error))?;
+        records::not_run(log, &case.receipt).await?;
         let may_run = match judged.verdict.decision {
             Decision::Allow => judged.input == case.judged.input,
             Decision::Ask => is_same,
             Decision::Deny => false,
         };
-        self.decided_anew(call, (scene, judged), may_run).await
+        self.decided_anew(call, scene, judged, may_run).await
     }
 
     /// Records what was decided anew after a yes, and returns what it comes to.
     async fn decided_anew(
         &self,
         call: Call<'_>,
-        (scene, judged): (Scene, Judged),
+        scene: Scene,
+        judged: Judged,
         may_run: bool,
     ) -> Result<Counted, Failure> {
         let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
@@ -247,26 +239,22 @@ impl Gateway {
         let (mut spec, mut rest) = (None, None);
         if may_run && decision == Decision::Allow {
             let planned = self.plan_opened(call, &scene, &judged).await?;
-            let Planned { spec: planned, temporary, hosts, withheld } = planned;
-            (spec, rest) = (Some(planned.into()), Some((temporary, hosts, withheld)));
+            (spec, rest) = (Some(planned.spec.into()), Some(planned.rest));
         }
         let runs = if may_run { Runs::Gateway } else { Runs::Nobody };
         let known = caller.caller().await?;
         let circumstances = Circumstances::of_run(known, request, command.timeout, runs);
         let recorded = self.record(&scene, &judged, circumstances, spec).await?;
+        let mut case = Case { scene, judged, view, receipt: recorded.receipt().clone() };
         if !may_run {
-            view.warnings.push(CHANGED.into());
-            return Ok(Counted::Over(response::not_run(decision, view, recorded.receipt())));
+            case.view.warnings.push(CHANGED.into());
+            return Ok(Counted::Over(response::not_run(decision, case)));
         }
-        let (receipt, outcome) = decide::decide(recorded);
-        let case = Case { scene, judged, view, receipt };
-        Ok(match (outcome, rest) {
-            (Outcome::Granted(grant), Some((temporary, hosts, withheld))) => {
-                Counted::Granted(Going { case, grant, temporary, hosts, withheld })
-            }
+        Ok(match (decide::decide(recorded).1, rest) {
+            (Outcome::Granted(grant), Some(rest)) => Counted::Granted(Going { case, grant, rest }),
             (Outcome::Ask(pending), _) => Counted::Asked(case, pending),
             (Outcome::Granted(_), None) | (Outcome::Refused, _) => {
-                Counted::Over(response::not_run(Decision::Deny, case.view, &case.receipt))
+                Counted::Over(response::not_run(Decision::Deny, case))
             }
         })
     }
@@ -310,8 +298,8 @@ async fn alarm(
 }
 
 /// Says whether a person was asked about the same as would be asked now.
-fn asks_the_same(before: (&Scene, &Judged), now: (&Scene, &Judged)) -> bool {
-    let question = |(scene, judged): (&Scene, &Judged)| {
+fn asks_the_same(before: &Case, scene: &Scene, judged: &Judged) -> bool {
+    let question = |scene: &Scene, judged: &Judged| {
         let facts = &judged.facts;
         (
             // A first call makes its project one that is known, for the next.
@@ -323,7 +311,7 @@ fn asks_the_same(before: (&Scene, &Judged), now: (&Scene, &Judged)) -> bool {
             facts.doubts.changed.clone(),
         )
     };
-    question(before) == question(now)
+    question(&before.scene, &before.judged) == question(scene, judged)
 }
 
 /// Records that a command that was allowed never ran, with a yes that is not recorded yet, and returns why.
@@ -338,8 +326,5 @@ async fn never_ran(
     {
         return unrecorded;
     }
-    match records::not_run(log, receipt).await {
-        Ok(_) => failure,
-        Err(error) => response::unrecorded(&error),
-    }
+    records::not_run(log, receipt).await.err().unwrap_or(failure)
 }

@@ -13,6 +13,7 @@ use crate::judge::{self, Judged};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Answer, CheckRequest};
 use crate::response::unrecorded;
+use stockade_approvals::elsewhere::Peer;
 use stockade_wire::approvals::{AnsweredRequest, AnsweredView};
 
 /// Most questions that are kept in mind; beyond that the oldest go.
@@ -24,8 +25,7 @@ pub(super) struct Asking(Mutex<BTreeMap<String, Asked>>);
 
 #[derive(Debug)]
 struct Asked {
-    pid: u32,
-    uid: u32,
+    by: Peer,
     /// How it is put.
     door: String,
     /// Keyed digest of what it is about.
@@ -44,7 +44,8 @@ impl Gateway {
     pub(super) async fn put_by_front_end(
         &self,
         caller: &Calling,
-        (request, judged): (&CheckRequest, &Judged),
+        request: &CheckRequest,
+        judged: &Judged,
         receipt: Receipt,
     ) -> Result<Option<String>, Failure> {
         let is_put = request.caller_runs && request.context.interactive;
@@ -54,9 +55,9 @@ impl Gateway {
         let text = judge::command_of(&judged.input).unwrap_or_else(|_| judged.input.to_string());
         let log = self.log.log().await?;
         let shown = log.redactor().digest(text.as_bytes());
-        let (pid, uid, door) = (caller.pid, caller.uid(), request.context.door.clone());
+        let (by, door) = (caller.as_peer(), request.context.door.clone());
         let mut all = self.asking.all();
-        all.insert(receipt.id.clone(), Asked { pid, uid, door, shown });
+        all.insert(receipt.id.clone(), Asked { by, door, shown });
         while all.len() > MOST {
             all.pop_first();
         }
@@ -71,14 +72,14 @@ impl Gateway {
     ) -> Result<AnsweredView, Failure> {
         let refused = |message: &str| Failure::new(Code::InvalidRequest, message, "");
         let answer = match request.answer {
-            Answer::Once => record::Answer::Allow,
-            Answer::Deny | Answer::DenyWith(_) => record::Answer::Deny,
-            Answer::Withdrawn => record::Answer::Withdrawn,
+            Answer::Once => record::ApprovalAnswer::Allow,
+            Answer::Deny | Answer::DenyWith(_) => record::ApprovalAnswer::Deny,
+            Answer::Withdrawn => record::ApprovalAnswer::Withdrawn,
             Answer::Session | Answer::For(_) | Answer::Always | Answer::AlwaysRule(_) => {
                 return Err(refused("an answer of a front end holds for one call"));
             }
         };
-        let own = |asked: &&Asked| (asked.pid, asked.uid) == (caller.pid, caller.uid());
+        let own = |asked: &&Asked| asked.by == caller.as_peer();
         let asked = {
             let mut all = self.asking.all();
             let is_own = all.get(&request.question_id).filter(own).is_some();

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use stockade_scene::approvers::{Required, required};
+use stockade_settings::approvers::{Required, required};
 use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest, ApprovalView, Lasts, Said};
 use stockade_wire::conversation::PendingQuestion;
 use tokio::sync::mpsc;
 
 use super::Gateway;
 use super::calling::Calling;
-use crate::approve::asked::Agreed;
-use crate::approve::elsewhere::{CHANNEL, Given, Terms};
 use crate::audit::{GatewayMode, Log};
 use crate::judge::{Judged, Scene};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Answer, CommandRequest};
+use stockade_approvals::asked::Agreed;
+use stockade_approvals::elsewhere::{CHANNEL, Given, Terms};
 
 /// How long a question waits for those who have to approve, unless the settings say how long.
 const USUAL: Duration = Duration::from_secs(10 * 60);
@@ -37,8 +37,10 @@ impl Gateway {
     pub(super) async fn asking(
         &self,
         caller: &Calling,
-        (request, patience): (&CommandRequest, Option<Duration>),
-        (scene, judged): (&Scene, &Judged),
+        request: &CommandRequest,
+        patience: Option<Duration>,
+        scene: &Scene,
+        judged: &Judged,
         at_door: Option<mpsc::Sender<PendingQuestion>>,
     ) -> Result<Asking, Failure> {
         let required = required(&scene.snapshot.rules, &judged.verdict)?;
@@ -53,13 +55,10 @@ impl Gateway {
             };
             let can_be_asked = board.is_some() || alone || !required.break_glass.is_empty();
             let patience = Some(patience.unwrap_or(USUAL)).filter(|_| can_be_asked);
-            let terms = patience.map(|patience| Terms {
-                patience,
-                required: Some(required.clone()),
-                board,
-            });
-            let people = terms.and_then(|terms| self.elsewhere(caller, request, terms));
             let required = Some(required);
+            let terms =
+                patience.map(|patience| Terms { patience, required: required.clone(), board });
+            let people = terms.and_then(|terms| self.elsewhere(caller, request, terms));
             return Ok(Asking { people, channel: elsewhere, agreed: None, required });
         }
         let agreed = self.agreed_elsewhere(caller.pid, request, scene, judged).await?;
@@ -84,8 +83,7 @@ impl Gateway {
         match self.mode {
             GatewayMode::Embedded => None,
             GatewayMode::Daemon | GatewayMode::System => {
-                let who = (caller.pid, caller.uid());
-                Some(self.approvals.people(request, who, terms))
+                Some(self.approvals.people(request, caller.as_peer(), terms))
             }
         }
     }
@@ -111,7 +109,7 @@ impl Gateway {
                 (id, Given { said: Said { answer, break_glass: None, claimed }, digest })
             }
         };
-        let (approvals, who) = (self.approvals.clone(), (caller.pid, caller.uid()));
+        let (approvals, who) = (self.approvals.clone(), caller.as_peer());
         let answered = match approvals.has(&id) {
             true => super::blocking(move || approvals.answer(&id, given, who)).await?,
             false => match self.of_others().await?.into_iter().find(|view| view.id == id) {

@@ -10,7 +10,8 @@ impl Gateway {
     /// Returns the note, if it applies. The output is read for nothing but this hint: no decision depends on it.
     pub(super) async fn busy_port(
         &self,
-        (session, command): (Option<&str>, &str),
+        session: Option<&str>,
+        command: &str,
         execution: &Execution,
     ) -> Option<String> {
         let session = session?.to_owned();

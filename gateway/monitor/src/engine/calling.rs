@@ -7,6 +7,7 @@ use tokio::sync::OnceCell;
 use crate::audit::record::caller::Caller;
 use crate::judge;
 use crate::protocol::errors::Failure;
+use stockade_approvals::elsewhere::Peer;
 
 /// The process that called. Its number is known at once, the rest as soon as it was looked up.
 #[derive(Debug, Clone)]
@@ -16,6 +17,13 @@ pub struct Calling {
     uid: u32,
     gid: u32,
     found: Arc<OnceCell<Caller>>,
+}
+
+/// A session: who calls, and the name that the caller gives it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SessionKey {
+    pub(super) uid: u32,
+    pub(super) name: String,
 }
 
 impl Calling {
@@ -34,6 +42,16 @@ impl Calling {
     /// Returns the user whose process it is.
     pub fn uid(&self) -> u32 {
         self.uid
+    }
+
+    /// Returns what is known of it at once.
+    pub(super) fn as_peer(&self) -> Peer {
+        Peer { pid: self.pid, uid: self.uid }
+    }
+
+    /// Returns the session that it names so.
+    pub(super) fn session(&self, name: &str) -> SessionKey {
+        SessionKey { uid: self.uid, name: name.to_owned() }
     }
 
     /// Has it looked up beside what is being done. Needs a runtime.

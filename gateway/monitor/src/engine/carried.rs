@@ -9,16 +9,7 @@ use crate::judge::Scene;
 use crate::plan::carried::{self, Carried};
 use crate::protocol::errors::Failure;
 use crate::protocol::types::CommandRequest;
-
-/// Where the shell of a call ended.
-#[derive(Debug, Default)]
-pub(super) struct Ended {
-    pub(super) cwd: Option<String>,
-    /// No call of the session goes on there.
-    pub(super) is_outside: bool,
-    /// Line for the person.
-    pub(super) note: Option<String>,
-}
+use crate::response::Ended;
 
 impl Gateway {
     /// Finds the scene of a call, and what its command may get, which another thread goes on to find. A call goes on where the

@@ -8,12 +8,12 @@ use stockade_policy::{HookEvent, HookVerdict, Layer, SettingsText};
 
 use super::Gateway;
 use super::calling::Calling;
-use crate::facts::variable;
 use crate::hooks::Call;
 use crate::judge::Scene;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::Context;
 use crate::settings::{self, Snapshot};
+use stockade_base::place::variable;
 
 /// Most sets of settings files that are remembered. Of further ones no change is told.
 const MOST_KNOWN: usize = 256;
@@ -82,16 +82,17 @@ impl Gateway {
         for change in changed(&old.texts, &scene.snapshot.texts) {
             let further = json!({ "file_path": change.file });
             let call = Call {
+                event: HookEvent::ConfigChange,
                 subject: change.source,
                 input: &serde_json::Value::Null,
+                further: &further,
                 id: &id,
                 mode: scene.mode.name(),
                 place: &scene.place,
                 context,
                 covers: &|hook| hook.condition.is_none(),
             };
-            let event = (HookEvent::ConfigChange, &further);
-            let said = self.tell(&before, event, &call, (caller.clone(), None, None)).await?;
+            let said = self.tell(&before, &call, caller, None, None).await?;
             told.extend(said.notices);
             // Changes of managed settings count even if a hook denies them.
             let outcome = said.outcome.filter(|it| it.verdict == HookVerdict::Deny);

@@ -1,7 +1,7 @@
 //! A command text with the aliases and functions of its person that it uses: one text, which is judged and run.
 
 use serde_json::Value;
-use stockade_scene::definitions::{self, Definitions};
+use stockade_shell::definitions::{self, Definitions};
 
 use super::Gateway;
 use crate::protocol::errors::Failure;

@@ -6,12 +6,12 @@ use stockade_parser::{Limits, StartState};
 
 use super::Gateway;
 use super::calling::Calling;
-use crate::facts::variable;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, CommandText};
 use crate::records::{self, failed::Failed};
 use crate::response;
 use crate::{judge, settings};
+use stockade_base::place::variable;
 
 /// The request, as far as the record of a failure shows it.
 #[derive(Debug)]
@@ -24,13 +24,13 @@ pub(super) struct Asked {
 impl Asked {
     /// Keeps what `request` asks to run.
     pub(super) fn to_run(request: &CommandRequest) -> Asked {
+        let (context, cwd) = (&request.context, &request.cwd);
         let text = match &request.command {
             CommandText::Shell(text) => text.clone(),
             CommandText::Words(words) => words.join(" "),
             CommandText::Tool(call) => {
-                let (tool, id) = (call.name.as_str(), request.call_id.as_deref());
-                let failed = Asked::of(tool, call.input.clone(), &request.context, id);
-                let failed = Failed { cwd: request.cwd.clone().into(), ..failed };
+                let id = request.call_id.as_deref();
+                let failed = Asked::of(&call.name, call.input.clone(), cwd, context, id);
                 return Asked { failed, is_decided: false };
             }
         };
@@ -40,24 +40,25 @@ impl Asked {
             background: request.background,
             pty: request.pty,
             unsandboxed: request.unsandboxed,
-            ..Asked::of("Bash", judge::bash_input(&text, request), &request.context, None)
+            ..Asked::of("Bash", judge::bash_input(&text, request), cwd, context, None)
         };
-        Asked { failed: Failed { cwd: request.cwd.clone().into(), ..failed }, is_decided: false }
+        Asked { failed, is_decided: false }
     }
 
     /// Keeps which call `request` asks about.
     pub(super) fn about(request: &CheckRequest) -> Asked {
-        let call_id = request.call_id.as_deref();
+        let (input, id) = (request.input.clone(), request.call_id.as_deref());
         let failed = Failed {
-            command: judge::command_of(&request.input).ok(),
-            ..Asked::of(&request.tool, request.input.clone(), &request.context, call_id)
+            command: judge::command_of(&input).ok(),
+            ..Asked::of(&request.tool, input, &request.cwd, &request.context, id)
         };
-        Asked { failed: Failed { cwd: request.cwd.clone().into(), ..failed }, is_decided: false }
+        Asked { failed, is_decided: false }
     }
 
     fn of(
         tool: &str,
         input: Value,
+        cwd: &str,
         context: &crate::protocol::types::Context,
         call_id: Option<&str>,
     ) -> Failed {
@@ -66,7 +67,7 @@ impl Asked {
             tool: tool.to_owned(),
             input,
             command: None,
-            cwd: "/".into(),
+            cwd: cwd.into(),
             home: stockade_base::directories::home(|name| variable(context, name))
                 .unwrap_or_else(|_| "/".into()),
             timeout_ms: 0,
@@ -115,7 +116,7 @@ impl Gateway {
         // No rules were in force.
         let none = settings::merge(Vec::new())?;
         let state = &self.places.audit_state;
-        let recorded = records::failed::record(&log, state, &none, (caller, failed, tree), failure);
+        let recorded = records::failed::record(&log, state, &none, caller, failed, tree, failure);
         recorded.await.map(drop).map_err(|error| response::unrecorded(&error))
     }
 }

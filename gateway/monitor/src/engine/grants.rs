@@ -190,7 +190,7 @@ impl Gateway {
         let Ok(log) = self.log.log().await else { return };
         for rule in dropped {
             // They are gone whether or not that can be recorded.
-            let _ = note(&log, &rule, ("revoked", None)).await;
+            let _ = note(&log, &rule, "revoked", None).await;
         }
     }
 
@@ -222,7 +222,7 @@ impl Gateway {
         };
         let log = self.log.log().await?;
         for view in &grants {
-            note(&log, &view.rule, ("revoked", Some(record::who()))).await?;
+            note(&log, &view.rule, "revoked", Some(record::who())).await?;
         }
         Ok(GrantAnswer { grants })
     }
@@ -232,8 +232,10 @@ impl Gateway {
 pub(super) async fn note(
     log: &Log,
     rule: &str,
-    (action, who): (&'static str, Option<record::Who>),
+    action: &'static str,
+    who: Option<record::Who>,
 ) -> Result<(), Failure> {
-    let grant = record::Grant { rule: rule.into(), layer: "flag", action, who, expires: None };
+    let grant =
+        record::GrantRecord { rule: rule.into(), layer: "flag", action, who, expires: None };
     log.record(Body::Grant(grant)).await.map(drop).map_err(|error| unrecorded(&error))
 }

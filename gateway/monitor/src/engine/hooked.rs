@@ -13,11 +13,11 @@ use stockade_policy::Decision;
 use super::Gateway;
 use super::calling::Calling;
 use super::steps::SHELL;
-use crate::approve::asked;
 use crate::audit::record::caller::Process;
 use crate::judge::{self, Judged};
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CheckRequest, CommandRequest, CommandText};
+use stockade_approvals::asked;
 
 /// Most commands that are kept in mind; the oldest makes room.
 const MOST: usize = 1024;

@@ -7,7 +7,7 @@ use stockade_sandbox::Loopback;
 use tokio::sync::OnceCell;
 
 use super::Gateway;
-use super::calling::Calling;
+use super::calling::{Calling, SessionKey};
 use crate::protocol::types::Context;
 
 /// Most interfaces that are kept; the one that was used the longest time ago makes room.
@@ -17,14 +17,11 @@ const MOST_LOOPBACKS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Loopbacks(Mutex<Vec<Entry>>);
 
-/// A session: who calls, and the name that the caller gives it.
-type Session = (u32, String);
-
 type Made = Arc<OnceCell<Arc<Loopback>>>;
 
 #[derive(Debug)]
 struct Entry {
-    session: Session,
+    session: SessionKey,
     /// A further call waits for it.
     made: Made,
 }
@@ -39,8 +36,8 @@ impl Gateway {
     ) -> Option<Arc<Loopback>> {
         // A gateway for one call has no sessions.
         self.sessions.as_ref()?;
-        let session = (caller.uid(), context.session.clone()?);
-        let (made, given_up) = self.loopbacks.take(session);
+        let session = context.session.as_deref()?;
+        let (made, given_up) = self.loopbacks.take(caller.session(session));
         if let Some(given_up) = given_up {
             self.launchers.forget(&given_up);
         }
@@ -52,7 +49,7 @@ impl Gateway {
 
     /// Lets go of the interface of a session that ended. What still runs there keeps it.
     pub(super) fn leave_loopback(&self, caller: &Calling, session: &str) {
-        if let Some(loopback) = self.loopbacks.remove(caller.uid(), session) {
+        if let Some(loopback) = self.loopbacks.remove(&caller.session(session)) {
             self.launchers.forget(&loopback);
         }
     }
@@ -64,7 +61,7 @@ impl Loopbacks {
     }
 
     /// Returns the place of the interface of a session, and the one that made room for it.
-    fn take(&self, session: Session) -> (Made, Option<Arc<Loopback>>) {
+    fn take(&self, session: SessionKey) -> (Made, Option<Arc<Loopback>>) {
         let mut entries = self.entries();
         let known = entries.iter().position(|entry| entry.session == session);
         let known = known.map(|index| entries.remove(index));
@@ -76,10 +73,9 @@ impl Loopbacks {
         (made, given_up.and_then(|entry| entry.made.get().cloned()))
     }
 
-    fn remove(&self, uid: u32, name: &str) -> Option<Arc<Loopback>> {
+    fn remove(&self, session: &SessionKey) -> Option<Arc<Loopback>> {
         let mut entries = self.entries();
-        let is_meant = |entry: &Entry| entry.session.0 == uid && entry.session.1 == name;
-        let index = entries.iter().position(is_meant)?;
+        let index = entries.iter().position(|entry| entry.session == *session)?;
         entries.remove(index).made.get().cloned()
     }
 }
@@ -88,10 +84,14 @@ impl Loopbacks {
 mod tests {
     use super::*;
 
+    fn session(uid: u32, name: &str) -> SessionKey {
+        SessionKey { uid, name: name.to_owned() }
+    }
+
     #[test]
     fn a_session_has_one_place_and_the_oldest_makes_room() {
         let loopbacks = Loopbacks::default();
-        let take = |uid: u32, name: &str| loopbacks.take((uid, name.to_owned())).0;
+        let take = |uid: u32, name: &str| loopbacks.take(session(uid, name)).0;
         let first = take(7, "first");
         assert!(Arc::ptr_eq(&first, &take(7, "first")));
         assert!(!Arc::ptr_eq(&first, &take(8, "first")), "it is another caller's");
@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn a_session_that_ended_begins_anew_and_that_of_another_caller_stays() {
         let loopbacks = Loopbacks::default();
-        let take = |uid: u32| loopbacks.take((uid, "s".to_owned())).0;
-        let (own, other) = (take(7), take(8));
-        loopbacks.remove(7, "s");
+        let take = |uid: u32| loopbacks.take(session(uid, "s")).0;
+        let (other, own) = (take(8), take(7));
+        loopbacks.remove(&session(7, "s"));
         assert!(!Arc::ptr_eq(&own, &take(7)));
         assert!(Arc::ptr_eq(&other, &take(8)));
     }

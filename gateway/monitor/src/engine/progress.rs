@@ -16,12 +16,14 @@ impl Gateway {
     pub async fn progress(&self, caller: Calling, request: ProgressRequest) -> Result<(), Failure> {
         let ProgressRequest { step, cwd, context } = request;
         let invalid = |message: &str| Failure::new(Code::InvalidRequest, message, "");
-        let Some(name) = &context.session else { return Err(invalid("no session is named")) };
+        if context.session.is_none() {
+            return Err(invalid("no session is named"));
+        }
         if !step.is_bounded() {
             return Err(invalid("a word, a number or the list of models is too long"));
         }
         if let Some(sessions) = &self.sessions {
-            sessions.reports(name, (&caller, &cwd, &context), step != Step::End {});
+            sessions.reports(&caller, &cwd, &context, step != Step::End {});
         }
         self.record_step(&caller, &context, step).await
     }

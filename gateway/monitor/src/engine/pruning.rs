@@ -3,7 +3,7 @@
 use super::Gateway;
 use crate::audit::GatewayMode;
 use crate::tasks::store::{Retention, Store};
-use stockade_scene::limits::Limits;
+use stockade_settings::limits::Limits;
 
 impl Gateway {
     /// Has a thread remove what is older or larger than `limits` say, now and then. A gateway for one call removes nothing: its

@@ -8,18 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockade_policy::Settings;
 
 use super::Gateway;
-use super::calling::Calling;
+use super::calling::{Calling, SessionKey};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::CommandRequest;
 use stockade_output::budget::Budget;
-use stockade_scene::limits::{Quota, SESSION_COMMANDS, SESSION_OUTPUT, SESSION_TASKS, place};
-
-/// A session: who calls, and the name that the caller gives it.
-type Session = (u32, String);
+use stockade_settings::limits::{Quota, SESSION_COMMANDS, SESSION_OUTPUT, SESSION_TASKS, place};
 
 /// The sessions that use something.
 #[derive(Debug, Default)]
-pub(super) struct Quotas(Arc<Mutex<BTreeMap<Session, Used>>>);
+pub(super) struct Quotas(Arc<Mutex<BTreeMap<SessionKey, Used>>>);
 
 #[derive(Debug, Default)]
 struct Used {
@@ -33,7 +30,7 @@ struct Used {
 #[derive(Debug)]
 pub(super) struct Seat {
     quotas: Quotas,
-    session: Session,
+    session: SessionKey,
     is_task: bool,
     output: Arc<Budget>,
 }
@@ -63,14 +60,14 @@ impl Gateway {
         &self,
         caller: &Calling,
         request: &CommandRequest,
-        (quota, settings): (Quota, &Settings),
+        quota: Quota,
+        settings: &Settings,
     ) -> Result<Option<Seat>, Failure> {
         let name = request.context.session.as_ref().filter(|_| self.sessions.is_some());
         let Some(name) = name else { return Ok(None) };
         // Those that went to the background later are tasks as well.
         let running = u64::try_from(self.tasks.count_of(name)).unwrap_or(u64::MAX);
-        let session = (caller.uid(), name.clone());
-        let taken = self.quotas.take(session, request.background, running, quota);
+        let taken = self.quotas.take(caller.session(name), request.background, running, quota);
         taken.map(Some).map_err(|full| full.failure(name, quota, settings))
     }
 }
@@ -89,17 +86,17 @@ impl Full {
         let (has, setting, instead) = match self {
             Full::Commands => (
                 format!("runs {} commands", quota.commands),
-                SESSION_COMMANDS.0,
+                SESSION_COMMANDS.name,
                 "wait for one of them to end",
             ),
             Full::Tasks => (
                 format!("runs {} background tasks", quota.tasks),
-                SESSION_TASKS.0,
+                SESSION_TASKS.name,
                 "stop one with `stockade tasks stop ID`",
             ),
             Full::Output => (
                 format!("keeps {} bytes of output on the disk", quota.output),
-                SESSION_OUTPUT.0,
+                SESSION_OUTPUT.name,
                 "remove old output with `stockade tasks prune --keep 100MiB`",
             ),
         };
@@ -113,13 +110,13 @@ impl Full {
 }
 
 impl Quotas {
-    fn sessions(&self) -> MutexGuard<'_, BTreeMap<Session, Used>> {
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<SessionKey, Used>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets what a session that ended keeps on the disk. What still runs of it counts until it ends.
     pub(super) fn forget(&self, uid: u32, name: &str) {
-        let session = (uid, name.to_owned());
+        let session = SessionKey { uid, name: name.to_owned() };
         let mut sessions = self.sessions();
         match sessions.get_mut(&session) {
             Some(used) if used.commands > 0 => used.output = Arc::default(),
@@ -129,7 +126,7 @@ impl Quotas {
 
     fn take(
         &self,
-        session: Session,
+        session: SessionKey,
         is_task: bool,
         running: u64,
         quota: Quota,
@@ -167,8 +164,8 @@ mod tests {
 
     const QUOTA: Quota = Quota { commands: 3, tasks: 2, output: 1 << 20 };
 
-    fn session(name: &str) -> Session {
-        (7, name.to_owned())
+    fn session(name: &str) -> SessionKey {
+        SessionKey { uid: 7, name: name.to_owned() }
     }
 
     #[test]

@@ -5,10 +5,10 @@ use crate::audit::{Log, Receipt};
 use crate::judge::{Judged, Scene};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::CheckRequest;
+use crate::records;
 use crate::request::Command;
 use crate::review::edits::Edit;
 use crate::review::{self, Journal};
-use crate::{records, response};
 use stockade_policy::Decision;
 
 impl Gateway {
@@ -16,7 +16,8 @@ impl Gateway {
     pub(super) async fn begin_journal(
         &self,
         journal: Option<Journal>,
-        (log, receipt): (&Log, &Receipt),
+        log: &Log,
+        receipt: &Receipt,
     ) -> Result<Option<Journal>, Failure> {
         let Some(mut journal) = journal else { return Ok(None) };
         let decision = receipt.id.clone();
@@ -24,8 +25,7 @@ impl Gateway {
         match begun {
             Ok(journal) => Ok(Some(journal)),
             Err(error) => {
-                let recorded = records::not_run(log, receipt).await;
-                recorded.map_err(|error| response::unrecorded(&error))?;
+                records::not_run(log, receipt).await?;
                 Err(self.unwritable(&error))
             }
         }
@@ -35,7 +35,9 @@ impl Gateway {
     pub(super) async fn end_journal(
         &self,
         journal: Option<Journal>,
-        (log, judged, command): (&Log, &Judged, &Command),
+        log: &Log,
+        judged: &Judged,
+        command: &Command,
     ) {
         let Some(journal) = journal else { return };
         let (state, redactor) = (self.places.state.clone(), log.redactor().clone());
@@ -53,7 +55,8 @@ impl Gateway {
         &self,
         scene: &Scene,
         judged: &Judged,
-        (request, receipt): (&CheckRequest, &Receipt),
+        request: &CheckRequest,
+        receipt: &Receipt,
     ) -> Result<(), Failure> {
         if judged.verdict.decision == Decision::Deny || request.case.is_some() {
             return Ok(());

@@ -16,7 +16,7 @@ use crate::plan::carried;
 use crate::protocol::types::{Context, EventRequest, EventView};
 use crate::tasks::folder::now_ms;
 use crate::tasks::live::SESSION_ENDED;
-use stockade_scene::settings::UNTRUSTED;
+use stockade_settings::UNTRUSTED;
 
 /// Most sessions at once; of further ones no hook is told.
 const MOST_SESSIONS: usize = 1024;
@@ -259,11 +259,10 @@ impl Sessions {
     }
 
     /// Notes whether the agent of a session, new or known, has yet to tell of its end.
-    pub(super) fn reports(&self, name: &str, call: (&Calling, &str, &Context), reports: bool) {
-        let (caller, cwd, context) = call;
-        let is_known = reports && self.take(caller, cwd, context).is_some();
+    pub(super) fn reports(&self, caller: &Calling, cwd: &str, context: &Context, goes_on: bool) {
+        let is_known = goes_on && self.take(caller, cwd, context).is_some();
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = begun.get_mut(name) {
+        if let Some(session) = context.session.as_ref().and_then(|name| begun.get_mut(name)) {
             session.reports = is_known;
         }
     }

@@ -6,22 +6,22 @@ use tokio::task::JoinHandle;
 
 use super::calling::Calling;
 use super::{Gateway, blocking, failed};
-use stockade_scene::approvers::required;
+use stockade_settings::approvers::required;
 
-use crate::approve::asked::{self, Agreed};
 use crate::approve::named;
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Recorded};
 use crate::decide::Spec;
-use crate::facts::roots;
 use crate::hooks::Means;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Runner, Scene};
-use crate::plan::{Ahead, NOBODY, Planned, Yes, caches};
+use crate::plan::{Ahead, Job, NOBODY, Planned, Yes, caches};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
 use crate::{dry_run, plan, response, view};
+use stockade_approvals::asked::{self, Agreed};
+use stockade_settings::roots;
 
 /// Plan of what a command gets, which another thread makes while the text is read.
 pub(super) type Beside = JoinHandle<Option<Ahead>>;
@@ -114,9 +114,8 @@ impl Gateway {
             let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
             let circumstances = Circumstances::of_check(caller.caller().await?, &request, runs);
             let receipt = self.record(&scene, &judged, circumstances, None).await?.into_receipt();
-            self.note_edit(&scene, &judged, (&request, &receipt)).await?;
-            let asked = (&request, &judged);
-            question_id = self.put_by_front_end(caller, asked, receipt).await?;
+            self.note_edit(&scene, &judged, &request, &receipt).await?;
+            question_id = self.put_by_front_end(caller, &request, &judged, receipt).await?;
         }
         if request.caller_asks {
             self.put_elsewhere(caller.pid, &request.context, &scene, &judged).await?;
@@ -306,13 +305,13 @@ impl Gateway {
         &self,
         runs: &Runs,
         request: &CommandRequest,
-        (scene, ahead): (&Scene, Option<Ahead>),
-        (judged, command): (&Judged, &Command),
+        scene: &Scene,
+        ahead: Option<Ahead>,
+        judged: &Judged,
+        command: &Command,
     ) -> Option<Result<Planned, Failure>> {
         match runs {
-            Runs::Gateway => {
-                Some(self.plan(request, (scene, ahead), (judged, &NOBODY), command).await)
-            }
+            Runs::Gateway => Some(self.plan(request, scene, ahead, judged, &NOBODY, command).await),
             Runs::Caller | Runs::Nobody => None,
         }
     }
@@ -320,23 +319,24 @@ impl Gateway {
     pub(super) async fn plan(
         &self,
         request: &CommandRequest,
-        (scene, ahead): (&Scene, Option<Ahead>),
-        (judged, yes): (&Judged, &Yes),
+        scene: &Scene,
+        ahead: Option<Ahead>,
+        judged: &Judged,
+        yes: &Yes,
         command: &Command,
     ) -> Result<Planned, Failure> {
         let confined = judged.facts.sandbox != SandboxState::Off;
         let wanted = caches::wanted(judged.tree.as_ref(), &scene.place);
-        let is_all = |ahead: &Ahead| confined && ahead.is_all((command, &wanted), request);
-        let is_all = ahead.as_ref().is_some_and(is_all);
+        let job = Job { command, caches: &wanted };
+        let is_all = ahead.as_ref().is_some_and(|it| confined && it.is_all(job, request));
         if is_all || self.mode == GatewayMode::Embedded {
-            let scene = (scene, ahead);
-            let facts = (&judged.facts, yes);
-            return plan::prepare(scene, facts, (command, &wanted), &self.places, request);
+            return plan::prepare(scene, ahead, &judged.facts, yes, job, &self.places, request);
         }
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
         let (request, facts, yes) = (request.clone(), judged.facts.clone(), yes.clone());
         let prepare = move || {
-            plan::prepare((&scene, ahead), (&facts, &yes), (&command, &wanted), &places, &request)
+            let job = Job { command: &command, caches: &wanted };
+            plan::prepare(&scene, ahead, &facts, &yes, job, &places, &request)
         };
         blocking(prepare).await
     }

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use super::answered::Call;
 use super::sessions::Sessions;
 use super::{Gateway, blocking};
-use crate::audit::{Log, Receipt};
-use crate::judge::{Judged, Scene};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{
     OutputRequest, TaskAct, TaskAnswer, TaskRequest, TaskState, TaskView,
 };
-use crate::protocol::types::{AuditReference, CommandRequest, Control, Input, Window};
-use crate::request::{Command, size};
+use crate::protocol::types::{AuditReference, Control, Input, Window};
+use crate::request::size;
+use crate::response::Case;
 use crate::run::{Execution, Task};
 use crate::tasks::folder::{End, Folder, now_ms};
 use crate::tasks::live::{Live, ON_REQUEST};
@@ -42,9 +42,8 @@ impl Gateway {
     /// Returns the folder of a command that is, or may become, a background task; none where no gateway stays to run it.
     pub(super) fn task(
         &self,
-        request: &CommandRequest,
-        (command, scene, judged): (&Command, &Scene, &Judged),
-        (log, receipt): (&Log, &Receipt),
+        Call { request, command, log, .. }: Call<'_>,
+        Case { scene, judged, receipt, .. }: &Case,
     ) -> Option<Task> {
         if !self.keeps_tasks {
             return None;
@@ -229,7 +228,7 @@ impl Gateway {
         let Some(Task { folder, .. }) = task.filter(|task| task.folder.is_task()) else { return };
         let TaskView { task_id, session, command, .. } = folder.view();
         let stopped = self.tasks.find(task_id).ok().and_then(|ways| ways.stopping.reason());
-        let busy = self.busy_port((session.as_deref(), command), execution).await;
+        let busy = self.busy_port(session.as_deref(), command, execution).await;
         let (state, reason) = end_of(execution, stopped, unrecorded);
         let cut = execution.output.cut.as_ref().map(|cut| format!("its output was cut: {cut}"));
         let reason = std::iter::once(reason).chain(cut).chain(busy).collect::<Vec<_>>().join("; ");

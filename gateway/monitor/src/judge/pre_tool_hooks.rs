@@ -41,8 +41,8 @@ impl<'a> PreToolHooks<'a> {
         match &asked.hooks {
             Hooks::Recorded(recorded) => {
                 hearing.report = recorded.before.clone();
-                if let Some(new) = hearing.report.updated.clone() {
-                    hearing.take(new).await;
+                if let Some((new, origin)) = hearing.report.updated.clone() {
+                    hearing.take(new, origin).await;
                 }
             }
             Hooks::Run(means) => {
@@ -52,9 +52,9 @@ impl<'a> PreToolHooks<'a> {
                 hearing.report.notices.extend(contexts.iter().chain(&messages).cloned());
                 hearing.report.context.extend(contexts);
                 hearing.report.messages.extend(messages);
-                if let Some(new) = hearing.report.updated.clone() {
-                    let kept = merge::kept(&hearing.report, &new.0);
-                    hearing.change(means, kept, new).await?;
+                if let Some((new, origin)) = hearing.report.updated.clone() {
+                    let kept = merge::kept(&hearing.report, &new);
+                    hearing.change(means, kept, new, origin).await?;
                 }
             }
         }
@@ -86,12 +86,12 @@ impl<'a> PreToolHooks<'a> {
         self.add(said);
         let Some(outcome) = outcome else { return Ok(false) };
         self.report.outcome = Some(outcome.clone());
-        if let Some(new) = updated {
+        if let Some((new, origin)) = updated {
             match &self.asked.hooks {
                 Hooks::Recorded(_) => {
-                    self.take(new).await;
+                    self.take(new, origin).await;
                 }
-                Hooks::Run(means) => self.change(means, Some(outcome), new).await?,
+                Hooks::Run(means) => self.change(means, Some(outcome), new, origin).await?,
             }
         }
         Ok(true)
@@ -133,9 +133,10 @@ impl<'a> PreToolHooks<'a> {
         &mut self,
         means: &Means,
         kept: Option<HookOutcome>,
-        new: (Value, Origin),
+        new: Value,
+        origin: Origin,
     ) -> Result<(), Failure> {
-        if !self.take(new.clone()).await {
+        if !self.take(new.clone(), origin).await {
             return Ok(());
         }
         let givers: Vec<usize> = self
@@ -143,18 +144,18 @@ impl<'a> PreToolHooks<'a> {
             .ran
             .iter()
             .filter(|run| run.event == HookEvent::PreToolUse)
-            .filter(|run| run.answer.as_ref().is_ok_and(|it| it.updated.as_ref() == Some(&new.0)))
+            .filter(|run| run.answer.as_ref().is_ok_and(|it| it.updated.as_ref() == Some(&new)))
             .map(|run| run.index)
             .collect();
         let ran = self.run(means, HookEvent::PreToolUse, &Value::Null, &givers).await?;
         let first = std::mem::take(&mut self.report);
-        self.report = merge::again(first, kept, &new.0, ran);
+        self.report = merge::again(first, kept, &new, ran);
         Ok(())
     }
 
     /// Takes a new input. One that cannot be used is a refusal, and says so.
-    async fn take(&mut self, (new, origin): (Value, Origin)) -> bool {
-        match read(self.scanner, self.scene, (self.asked.tool, self.asked.runner), &new).await {
+    async fn take(&mut self, new: Value, origin: Origin) -> bool {
+        match read(self.scanner, self.scene, self.asked.tool, self.asked.runner, &new).await {
             Ok(reading) => {
                 self.reading = reading;
                 if self.received.is_none() && new != self.input {
@@ -181,8 +182,10 @@ impl<'a> PreToolHooks<'a> {
         but: &[usize],
     ) -> Result<Vec<Ran>, Failure> {
         let call = hooks::Call {
+            event,
             subject: self.asked.tool,
             input: &self.input,
+            further,
             id: self.asked.id,
             mode: self.scene.mode.name(),
             place: &self.scene.place,
@@ -190,6 +193,6 @@ impl<'a> PreToolHooks<'a> {
             covers: &|hook| self.reading.is_covered(self.asked.tool, hook),
         };
         let around = hooks::Around { scene: self.scene, scanner: self.scanner };
-        hooks::run(around, means, event, &call, (further, but)).await
+        hooks::run(around, means, &call, but).await
     }
 }

@@ -45,7 +45,9 @@ pub async fn record(
     log: &Log,
     state: &Path,
     none: &Snapshot,
-    (caller, failed, tree): (Caller, Failed, Option<CommandTree>),
+    caller: Caller,
+    failed: Failed,
+    tree: Option<CommandTree>,
     failure: &Failure,
 ) -> Result<Receipt, audit::Error> {
     let reference = policy_load(log, &state.join("policy_load.none"), none).await?;

@@ -33,7 +33,8 @@ pub(super) struct Followed<'a> {
 
 impl<'a> Followed<'a> {
     pub(super) fn new(
-        (stop, terminal): (&'a Stop, Option<&'a Terminal>),
+        stop: &'a Stop,
+        terminal: Option<&'a Terminal>,
         streams: Streams,
         manner: &'a Manner,
         task: Option<&'a mut Task>,

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use stockade_text::json::view::View;
 
-use stockade_scene::facts::Place;
+use stockade_base::place::Place;
 
 use super::sieve::{Others, Sieve};
-use stockade_scene::elsewhere::Elsewhere;
+use stockade_shell::elsewhere::Elsewhere;
 
 use super::{hcl, known, lines, toml, xml, yaml};
 
@@ -94,7 +94,8 @@ impl Row {
 
 /// Returns where such files may lie, and whether that is in a project.
 pub(super) fn candidates(
-    (elsewhere, place): (&Elsewhere, &Place),
+    elsewhere: &Elsewhere,
+    place: &Place,
     found: &[PathBuf],
 ) -> Vec<(PathBuf, &'static Row, bool)> {
     let mut all: Vec<(PathBuf, &Row, bool)> = Vec::new();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, chmod, fstat, openat};
 
 use super::known;
-use stockade_scene::facts::Place;
+use stockade_base::place::Place;
 
 /// Result of the search in a project.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ fn walk(root: &Path, depth: usize, found: &mut Found) {
             let path = directory.join(&name);
             match kind {
                 FileType::Directory
-                    if goes_on((level, depth), listings)
+                    if goes_on(level, depth, listings)
                         && !known().asked.passed.contains(&name.as_str()) =>
                 {
                     open.push_back((path, level + 1));
@@ -73,7 +73,7 @@ fn walk(root: &Path, depth: usize, found: &mut Found) {
 }
 
 /// Says whether the directories in one at `level` are looked through.
-fn goes_on((level, depth): (usize, usize), listings: usize) -> bool {
+fn goes_on(level: usize, depth: usize, listings: usize) -> bool {
     level < depth || depth > 0 && listings < known().asked.most
 }
 

@@ -1,6 +1,6 @@
 //! Which lines of a file may be shown: what may be a secret by its name, its place or its shape is not.
 
-use stockade_scene::environment::{looks_like_credential, speaks_of_secret};
+use stockade_shell::environment::{looks_like_credential, speaks_of_secret};
 
 /// Letters and digits in a row, of both kinds, that nobody takes for a word.
 const OPAQUE: usize = 16;

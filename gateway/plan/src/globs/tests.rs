@@ -84,9 +84,15 @@ fn what_lies_too_deep_for_a_path_counts_as_a_whole() {
 #[test]
 fn of_too_many_paths_the_directories_above_count() {
     let needed = |path: &Path| path == Path::new("/p");
-    let many = |count: usize, at: &str| (0..count).map(|it| format!("{at}/{it}").into()).collect();
+    let many = |count: usize, at: &str| -> Vec<PathBuf> {
+        (0..count).map(|it| format!("{at}/{it}").into()).collect()
+    };
     let gathered = whole::gather(many(5_000, "/p/d/e"), &needed);
     assert_eq!(gathered.into_iter().collect::<Vec<_>>(), [PathBuf::from("/p/d/e")]);
+    // The directory that holds most comes first, and is enough.
+    let gathered = whole::gather([many(5_000, "/p/d/e"), many(1, "/p/f")].concat(), &needed);
+    let expected = ["/p/d/e", "/p/f/0"].map(PathBuf::from);
+    assert_eq!(gathered.into_iter().collect::<Vec<_>>(), expected);
     assert_eq!(whole::gather(many(5_000, "/p"), &needed).len(), 5_000);
     assert_eq!(whole::gather(many(4_000, "/p/d"), &needed).len(), 4_000);
 }

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, openat, statat};
 use rustix::io::Errno;
 
 use super::whole;
-use super::{Ground, Segment, Sought};
+use super::{Ground, Segment};
 
 /// Longest path of a directory that is looked through: the kernel takes 4,096 bytes, and a name in it has up to 255.
 const LONGEST: usize = 3_800;
@@ -41,7 +41,7 @@ struct Waiting {
 
 /// Result for one pattern.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Answer {
+pub(super) struct WalkMatches {
     /// Existing paths.
     pub(super) paths: Vec<PathBuf>,
     /// Directories that the caller cannot list and commands can enter.
@@ -51,7 +51,7 @@ pub(super) struct Answer {
 }
 
 pub(super) struct Walk<'a> {
-    sought: &'a [Sought],
+    sought: &'a [Vec<Segment>],
     ground: Ground<'a>,
     until: Instant,
     /// Directories that no command can do without; they are looked through to their end, and first.
@@ -60,21 +60,21 @@ pub(super) struct Walk<'a> {
     rest: VecDeque<VecDeque<Waiting>>,
     /// Where what comes next from the tree that is looked through waits.
     tree: VecDeque<Waiting>,
-    answers: Vec<Answer>,
+    answers: Vec<WalkMatches>,
     buffer: Vec<MaybeUninit<u8>>,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(sought: &'a [Sought], ground: Ground<'a>, limit: Duration) -> Walk<'a> {
+    pub(super) fn new(sought: &'a [Vec<Segment>], ground: Ground<'a>, limit: Duration) -> Walk<'a> {
         let mut starts: BTreeMap<PathBuf, Vec<State>> = BTreeMap::new();
-        for (pattern, it) in sought.iter().enumerate().filter(|(_, it)| !it.segments.is_empty()) {
-            let plain = it.segments.iter().map_while(|segment| match segment {
+        for (pattern, it) in sought.iter().enumerate().filter(|(_, it)| !it.is_empty()) {
+            let plain = it.iter().map_while(|segment| match segment {
                 Segment::Plain(name) => Some(name.as_str()),
                 Segment::Across | Segment::Wild(_) => None,
             });
             let names: Vec<&str> = plain.collect();
             // The last name is looked for in its directory.
-            let behind = names.len().min(it.segments.len() - 1);
+            let behind = names.len().min(it.len() - 1);
             let start = Path::new("/").join(names.get(..behind).unwrap_or_default().join("/"));
             starts.entry(start).or_default().push((pattern, behind));
         }
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
             first: VecDeque::new(),
             rest: VecDeque::new(),
             tree: VecDeque::new(),
-            answers: vec![Answer::default(); sought.len()],
+            answers: vec![WalkMatches::default(); sought.len()],
             buffer: vec![MaybeUninit::uninit(); BUFFER],
         };
         for (path, states) in starts {
@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
         let mut looked = 0_usize;
         loop {
             while let Some(next) = self.first.pop_front() {
-                self.look(next, false);
+                self.look(next, None);
             }
             let Some(mut tree) = self.rest.pop_front() else { return };
             let Some(next) = tree.pop_front() else { continue };
@@ -115,7 +115,7 @@ impl<'a> Walk<'a> {
                 }
             }
             self.tree = tree;
-            self.look(next, is_late);
+            self.look(next, (!is_late).then_some(self.until));
             let tree = std::mem::take(&mut self.tree);
             if !tree.is_empty() {
                 self.rest.push_back(tree);
@@ -123,7 +123,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn answers(self) -> Vec<Answer> {
+    pub(super) fn answers(self) -> Vec<WalkMatches> {
         self.answers
     }
 
@@ -168,8 +168,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Looks through one directory.
-    fn look(&mut self, Waiting { path, states }: Waiting, is_late: bool) {
+    /// Looks through one directory, to its end or `until` then.
+    fn look(&mut self, Waiting { path, states }: Waiting, until: Option<Instant>) {
         if path.as_os_str().len() > LONGEST {
             return self.leave_unseen(&path, &states);
         }
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
         match openat(CWD, &path, flags, Mode::empty()) {
             Ok(opened) => {
                 self.step(&opened, Path::new(""), &named, &path);
-                self.list(&opened, &path, &listed, is_late);
+                self.list(&opened, &path, &listed, until);
             }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(error) => {
@@ -206,7 +206,7 @@ impl<'a> Walk<'a> {
     }
 
     fn segment(&self, pattern: usize, index: usize) -> Option<&'a Segment> {
-        self.sought.get(pattern)?.segments.get(index)
+        self.sought.get(pattern)?.get(index)
     }
 
     /// Returns the states with those to which `**` leads when it stands for nothing. One at the end stands for all.
@@ -249,7 +249,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on with every entry of a directory that its states reach.
-    fn list(&mut self, opened: &OwnedFd, path: &Path, states: &[State], is_late: bool) {
+    fn list(&mut self, opened: &OwnedFd, path: &Path, states: &[State], until: Option<Instant>) {
         // The states that `**` leads to are the same for each directory in it.
         let is_across = |(pattern, index): &&State| {
             matches!(self.segment(*pattern, *index), Some(Segment::Across))
@@ -258,7 +258,7 @@ impl<'a> Walk<'a> {
         let wild: Vec<State> = states.iter().filter(|it| !is_across(it)).copied().collect();
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut entries = RawDir::new(opened, &mut buffer);
-        let (mut count, is_needed) = (0_usize, (self.ground.is_needed)(path));
+        let mut count = 0_usize;
         while let Some(entry) = entries.next() {
             let Ok(entry) = entry else {
                 self.close(path, states);
@@ -270,12 +270,12 @@ impl<'a> Walk<'a> {
             }
             count += 1;
             // A directory that takes long is no reason to look at no other.
-            if count.is_multiple_of(SLICE) && !is_needed && !is_late && Instant::now() >= self.until
-            {
+            let is_over = || until.is_some_and(|until| Instant::now() >= until);
+            if count.is_multiple_of(SLICE) && is_over() {
                 self.leave_unseen(path, states);
                 break;
             }
-            self.enter(opened, path, (name, entry.file_type()), (&across, &wild));
+            self.enter(opened, path, name, entry.file_type(), &across, &wild);
         }
         self.buffer = buffer;
     }
@@ -284,8 +284,10 @@ impl<'a> Walk<'a> {
         &mut self,
         opened: &OwnedFd,
         path: &Path,
-        (name, kind): (&[u8], FileType),
-        (across, wild): (&Rc<Vec<State>>, &[State]),
+        name: &[u8],
+        kind: FileType,
+        across: &Rc<Vec<State>>,
+        wild: &[State],
     ) {
         let mut own: Vec<State> = Vec::new();
         if !wild.is_empty() {

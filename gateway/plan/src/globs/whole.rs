@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::walk::Answer;
+use super::walk::WalkMatches;
 use super::{Found, Unlisted};
 
 /// Most paths that one pattern stands for, each of which is a mount. Of more, the directories that hold them count.
@@ -11,11 +11,11 @@ pub(super) const MOST: usize = 4_096;
 
 /// Returns what a pattern stands for.
 pub(super) fn settle(
-    answer: Answer,
+    answer: WalkMatches,
     unlisted: Unlisted,
     is_needed: &dyn Fn(&Path) -> bool,
 ) -> Found {
-    let Answer { mut paths, closed, unseen } = answer;
+    let WalkMatches { mut paths, closed, unseen } = answer;
     if unlisted == Unlisted::Nothing {
         paths.sort();
         paths.dedup();
@@ -36,15 +36,21 @@ pub(super) fn settle(
     Found { paths, unseen: unseen.iter().cloned().collect() }
 }
 
+/// Counts how many of these paths lie in each directory.
+pub(crate) fn counts<'a>(paths: impl Iterator<Item = &'a Path>) -> BTreeMap<&'a Path, usize> {
+    let mut held = BTreeMap::new();
+    for above in paths.filter_map(Path::parent) {
+        *held.entry(above).or_default() += 1;
+    }
+    held
+}
+
 /// Puts directories in the place of what they hold, those that hold most first, until no more than [`MOST`] paths are
 /// left or only what cannot be refused would have to be.
-pub(super) fn gather(paths: Vec<PathBuf>, is_needed: &dyn Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
+pub(crate) fn gather(paths: Vec<PathBuf>, is_needed: &dyn Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
     let mut all: BTreeSet<PathBuf> = paths.into_iter().collect();
     while all.len() > MOST {
-        let mut held: BTreeMap<&Path, usize> = BTreeMap::new();
-        for above in all.iter().filter_map(|path| path.parent()) {
-            *held.entry(above).or_default() += 1;
-        }
+        let held = counts(all.iter().map(PathBuf::as_path));
         let could_be = held.into_iter().filter(|(above, _)| !is_needed(above));
         let mut most: Vec<(usize, PathBuf)> =
             could_be.map(|(above, count)| (count, above.to_path_buf())).collect();

@@ -25,7 +25,7 @@ fn what_was_written_since_a_yes_is_changed_until_a_person_looks() {
             at: 1,
         };
         Ledger::change(&state, |ledger| {
-            ledger.note(&file, before, (writer, 1), 0);
+            ledger.note(&file, before, writer, 0);
             fs::write(&file, text)
         })
         .unwrap();

@@ -9,7 +9,7 @@ use stockade_spec::Stdio;
 use tokio::sync::oneshot;
 
 use super::settings::Settings;
-use crate::serve::said::Said;
+use crate::serve::host_answers::Said;
 
 /// Longest line in either direction, in bytes. One that is longer ends the direction.
 const LONGEST: u64 = 64 << 20;
@@ -41,7 +41,7 @@ pub(super) fn streams(host: Option<(Said, Settings)>) -> io::Result<(Stdio, Carr
     let (finished, done) = oneshot::channel();
     let of_host = said.clone();
     let host = std::thread::Builder::new().name("of the host".into());
-    host.spawn(move || inward((&of_host, &settings), to_agent))?;
+    host.spawn(move || inward(&of_host, &settings, to_agent))?;
     let agent = std::thread::Builder::new().name("of the agent".into());
     agent.spawn(move || {
         outward(&said, from_agent);
@@ -58,7 +58,7 @@ fn line(input: &mut impl io::BufRead) -> Option<Vec<u8>> {
 }
 
 /// Carries the host's lines, until either side closes its stream. Requests about settings do not come to the agent.
-fn inward((said, settings): (&Said, &Settings), mut agent: PipeWriter) {
+fn inward(said: &Said, settings: &Settings, mut agent: PipeWriter) {
     let mut input = BufReader::with_capacity(64 << 10, io::stdin());
     while let Some(line) = line(&mut input) {
         if let Some(answer) = settings.answer(&line) {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use stockade_policy::SettingsText;
 use stockade_scene::scene::Scene;
-use stockade_scene::settings::host::{TIGHTENING, tight};
+use stockade_settings::host::{TIGHTENING, tight};
 use stockade_text::json::{self as commented, Kind};
 
 use crate::places::Places;

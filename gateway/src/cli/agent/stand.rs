@@ -9,7 +9,7 @@ use std::time::Duration;
 use stockade_sandbox as sandbox;
 use stockade_scene::protections::is_available;
 
-use super::{BESIDE, Place, beside};
+use super::{AgentFolder, BESIDE, beside};
 use crate::places::Places;
 use crate::plan;
 use crate::protocol::errors::Failure;
@@ -55,7 +55,7 @@ pub(crate) fn stand(places: &Places, unconfined: Option<&str>) -> Result<String,
     if !is_available() {
         return Err(lacking("this machine lacks what its sandbox needs", UNCONFINED));
     }
-    let directory = Place::make(&places.state).map_err(of_failure)?;
+    let directory = AgentFolder::make(&places.state).map_err(of_failure)?;
     match confined(&path, &directory.0) {
         Ok(version) if version == own => Ok(name),
         Ok(_) => Err(lacking("it says nothing in its sandbox", UNCONFINED)),

@@ -8,7 +8,8 @@ use super::Common;
 
 /// Examples of `stockade install`.
 pub(crate) const EXAMPLE: &str = "Examples:\n  sudo stockade install --system --policy managed-settings.json\n  \
-    sudo stockade install --system --undo --keep-log\n\n\
+    sudo stockade install --system --undo --keep-log\n  \
+    sudo stockade install --apparmor\n\n\
     Without --policy, existing managed settings are kept; if there are none, new ones set `requireGateway`.";
 
 /// Install the gateway as a system service, or remove it.
@@ -17,8 +18,11 @@ pub(crate) struct Install {
     #[command(flatten)]
     pub common: Common,
     /// Install for all users of this machine, as root.
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "apparmor")]
     pub system: bool,
+    /// Install the AppArmor profile alone, with which Ubuntu lets this executable make namespaces.
+    #[arg(long, conflicts_with_all = ["system", "policy", "keep_log", "manager"])]
+    pub apparmor: bool,
     /// Managed settings of this machine.
     #[arg(long, value_name = "FILE", conflicts_with = "undo")]
     pub policy: Option<PathBuf>,

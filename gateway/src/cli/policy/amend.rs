@@ -9,13 +9,13 @@ use stockade_policy::{Layer, SettingsText, Severity};
 use super::super::args::amend::Amend;
 use super::super::ask::Terminal;
 use super::{Court, failure, last, print};
-use crate::audit::record::{Body, Grant};
+use crate::audit::record::{Body, GrantRecord};
 use crate::audit::{GatewayMode, Log};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::response::unrecorded;
 use crate::settings;
-use stockade_monitor::approve::{self, remember};
+use stockade_approvals::remember;
 
 /// Direction of the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub(super) async fn add(
     dry_run: bool,
 ) -> Result<ExitCode, Failure> {
     let project = &court.place.project;
-    let file = words::quoted(&approve::local_file(project).to_string_lossy());
+    let file = words::quoted(&remember::local_file(project).to_string_lossy());
     let change: Vec<String> = entries.iter().map(Entry::line).collect();
     let change = change.join("\n");
     if dry_run {
@@ -135,7 +135,7 @@ async fn write(
     let mut texts: Vec<&str> = entries.iter().map(|entry| entry.text.as_str()).collect();
     texts.dedup();
     for text in texts {
-        let grant = Grant {
+        let grant = GrantRecord {
             rule: format!("{word} {text}").into(),
             layer: "local",
             action: "made",

@@ -8,7 +8,7 @@ use stockade_policy::{Layer, SettingsText};
 use super::super::args::policy::Trust;
 use super::super::ask::Terminal;
 use super::{Court, failure};
-use crate::audit::record::{Body, Grant};
+use crate::audit::record::{Body, GrantRecord};
 use crate::audit::{GatewayMode, Log};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -56,14 +56,14 @@ pub(super) async fn trust(options: Trust) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn grant(text: &SettingsText) -> Grant {
+fn grant(text: &SettingsText) -> GrantRecord {
     let digest = stockade_base::hex(&Sha256::digest(&text.text));
     let layer = match text.layer {
         Layer::Local => "local",
         Layer::Builtin | Layer::User | Layer::Project | Layer::Flag | Layer::Policy => "project",
     };
     let rule = format!("settings of {}, sha256 {digest}", text.file.display());
-    Grant {
+    GrantRecord {
         rule: rule.into(),
         layer,
         action: "made",

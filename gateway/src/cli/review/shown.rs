@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use stockade_spec::Entry as Written;
 
 use crate::audit;
-use crate::facts::Place;
 use crate::protocol::words;
 use crate::review::journal::Told;
 use crate::review::ledger::{Entry, Ledger};
 use crate::review::{Found, Held, Writer, diff, table};
+use stockade_base::place::Place;
 
 /// Lines of a difference that are shown unless all are asked for.
 const SOME_LINES: usize = 40;
@@ -36,7 +36,8 @@ impl Shown {
     pub(super) fn of(
         entry: &Entry,
         ledger: &Ledger,
-        (state, place): (&Path, &Place),
+        state: &Path,
+        place: &Place,
         journals: &[Told],
     ) -> Option<Shown> {
         let (path, now) = (entry.path().to_path_buf(), Found::at(entry.path()));
@@ -62,10 +63,10 @@ impl Shown {
     }
 
     fn change(&self) -> &'static str {
-        match (&self.before, &self.now.held) {
-            (Held::Nothing, _) => "new",
-            (_, Held::Nothing) => "removed",
-            _ => "changed",
+        match (self.before == Held::Nothing, self.now.held == Held::Nothing) {
+            (true, _) => "new",
+            (false, true) => "removed",
+            (false, false) => "changed",
         }
     }
 
@@ -114,14 +115,15 @@ impl Shown {
             lines.push(format!("+a link to {}", text.to_string_lossy()));
         }
         let side = |held: &Held, content: Option<&Vec<u8>>| match (held, content) {
-            (Held::Nothing, _) => Ok(String::new()),
+            (Held::Nothing, _) | (Held::Link { .. }, None) => Ok(String::new()),
             (_, Some(content)) => match String::from_utf8(content.clone()) {
                 Ok(text) if !text.contains('\0') => Ok(text),
                 Ok(_) | Err(_) => Err(format!("{} binary bytes", content.len())),
             },
             (Held::Large { bytes, .. }, None) => Err(format!("{bytes} bytes, not kept")),
-            (Held::Link { .. }, None) => Ok(String::new()),
-            _ => Err("content that cannot be shown".to_owned()),
+            (Held::Content { .. } | Held::Unknown, None) => {
+                Err("content that cannot be shown".to_owned())
+            }
         };
         let before = side(&self.before, self.content_before.as_ref());
         match (before, side(&self.now.held, self.now.content.as_ref())) {

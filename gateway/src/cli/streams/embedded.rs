@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::attended::at_once;
+use super::poll_streams::at_once;
 use super::{Keys, Pages, Pause, Pen, Quiet, SIGPIPE, Show, Status, broken, thread};
 use crate::protocol::types::{Control, Event};
 
@@ -38,7 +38,8 @@ impl Printer {
     pub(in super::super) fn new(
         events: mpsc::Receiver<Event>,
         control: mpsc::Sender<Control>,
-        (show, keys): (Show, Option<Keys>),
+        show: Show,
+        keys: Option<Keys>,
     ) -> Printer {
         let (way, status) = (Way::Idle(events), Status::begin(show));
         Printer { show, keys, control, way, pause: Arc::default(), status }
@@ -53,8 +54,17 @@ impl Printer {
         self.pen().iter().for_each(Pen::clear);
     }
 
-    /// Has the thread wait before it prints more, or go on.
-    pub(in super::super) fn pause(&self, holds: bool) {
+    /// Has the thread wait before it prints more.
+    pub(in super::super) fn pause(&self) {
+        self.hold(true);
+    }
+
+    /// Has the thread go on.
+    pub(in super::super) fn resume(&self) {
+        self.hold(false);
+    }
+
+    fn hold(&self, holds: bool) {
         self.pause.set(holds);
         self.pen().iter().for_each(|pen| pen.pause(holds));
         if let Some(keys) = &self.keys {

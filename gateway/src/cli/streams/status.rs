@@ -165,7 +165,7 @@ impl Pen {
             let took = span(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
             let columns = window().map_or(USUAL_COLUMNS, |window| window.columns.into());
             let (bytes, last) = (size(state.bytes), last_line(state.tail.make_contiguous()));
-            line((&took, &bytes), &last, columns)
+            line(&took, &bytes, &last, columns)
         };
         *shown = true;
         tell(&format!("{CLEAR}{line}"));

@@ -40,7 +40,7 @@ impl Progress {
     pub(super) fn show(&self, task: &TaskView) {
         let columns = streams::window().map_or(USUAL_COLUMNS, |window| window.columns.into());
         let last = last_line_of(Path::new(&task.output_path));
-        let line = line((&elapsed(task), &size(task.output_bytes)), &last, columns);
+        let line = line(&elapsed(task), &size(task.output_bytes), &last, columns);
         tell(&format!("{CLEAR}{line}"));
     }
 }
@@ -57,7 +57,7 @@ fn tell(text: &str) {
 }
 
 /// Returns the status in fewer than `columns` columns; a character beyond ASCII may take two.
-pub(in crate::cli) fn line((time, size): (&str, &str), last: &str, columns: usize) -> String {
+pub(in crate::cli) fn line(time: &str, size: &str, last: &str, columns: usize) -> String {
     let bar = percent(last).map_or_else(String::new, |percent| format!("  {}", bar(percent)));
     let line = format!("running {time}  {size}{bar}  {last}");
     let mut left = columns.saturating_sub(1);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_line_has_time_size_bar_and_last_line_and_fits() {
-        let shown = |last: &str| line(("12s", "3.4 KiB"), last, 60);
+        let shown = |last: &str| line("12s", "3.4 KiB", last, 60);
         assert_eq!(shown(""), "running 12s  3.4 KiB");
         assert_eq!(shown("ok"), "running 12s  3.4 KiB  ok");
         let half = "running 12s  3.4 KiB  [##########          ] 50%  got 50%";

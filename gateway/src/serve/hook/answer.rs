@@ -39,7 +39,7 @@ pub(crate) enum Ruling {
 /// Output and exit status of the hook process.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Answer {
+pub(crate) struct HookOutput {
     /// Standard output.
     pub stdout: String,
     /// Standard error, one line.
@@ -48,7 +48,7 @@ pub(crate) struct Answer {
     pub status: u8,
 }
 
-impl Answer {
+impl HookOutput {
     /// Says whether every agent takes this for a refusal, as [`blocked`] makes it.
     pub(super) fn refuses(&self) -> bool {
         let refuses = |body: Value| {
@@ -60,7 +60,7 @@ impl Answer {
 }
 
 /// Returns the answer for `ruling` at `event`.
-pub(crate) fn answer(agent: Agent, event: &str, ruling: &Ruling) -> Answer {
+pub(crate) fn answer(agent: Agent, event: &str, ruling: &Ruling) -> HookOutput {
     let ruling = &downgraded(agent, event, ruling);
     match (agent, event, ruling) {
         // These read a refusal from the status alone, or other readers of the same file do.
@@ -87,7 +87,7 @@ pub(crate) fn answer(agent: Agent, event: &str, ruling: &Ruling) -> Answer {
         (Agent::Windsurf, _) => None,
     };
     let stdout = body.map(|body| format!("{body}\n")).unwrap_or_default();
-    Answer { stdout, stderr: String::new(), status: 0 }
+    HookOutput { stdout, stderr: String::new(), status: 0 }
 }
 
 /// Says whether the agent takes a new input at `event`; elsewhere what it sent is what it runs.
@@ -111,16 +111,16 @@ pub(crate) fn is_rewritten(agent: Agent) -> bool {
 /// Returns the explicit refusal that stands for every failure of ours.
 ///
 /// Status 2 with a line on standard error means "blocked" to all but Cline, which wants a cancel.
-pub(crate) fn blocked(agent: Agent, reason: &str) -> Answer {
+pub(crate) fn blocked(agent: Agent, reason: &str) -> HookOutput {
     let reason = spoken(reason);
     match agent {
-        Agent::Cline => Answer {
+        Agent::Cline => HookOutput {
             stdout: format!("{}\n", json!({ "cancel": true, "errorMessage": reason })),
             stderr: String::new(),
             status: 0,
         },
         // Antigravity also refuses where no decision came, but reads the reason here.
-        Agent::Antigravity => Answer {
+        Agent::Antigravity => HookOutput {
             stdout: format!("{}\n", json!({ "decision": "deny", "reason": reason })),
             stderr: String::new(),
             status: 0,
@@ -134,7 +134,7 @@ pub(crate) fn blocked(agent: Agent, reason: &str) -> Answer {
         | Agent::VsCode
         | Agent::Droid
         | Agent::Qwen
-        | Agent::Windsurf => Answer {
+        | Agent::Windsurf => HookOutput {
             stdout: String::new(),
             stderr: format!("stockade: blocked: {reason}\n"),
             status: 2,

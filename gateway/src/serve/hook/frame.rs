@@ -143,7 +143,7 @@ fn object(bytes: &[u8]) -> Result<Value, String> {
 fn read_object(agent: Agent, row: &AgentRow, frame: &Value, here: &str) -> Result<Frame, String> {
     let event = event(agent, row, frame)?;
     if let Some(ours) = row.told.get(event) {
-        return told(agent, row, (event, ours), frame).map(|told| Frame::Told(Box::new(told)));
+        return told(agent, row, event, ours, frame).map(|told| Frame::Told(Box::new(told)));
     }
     if row.others.iter().any(|known| known == event) {
         return Ok(Frame::Other);
@@ -155,11 +155,12 @@ fn read_object(agent: Agent, row: &AgentRow, frame: &Value, here: &str) -> Resul
     let event = event.to_owned();
     let (name, input) = tool(agent, &event, frame)?;
     let inner = is_inner(row, &name, &input);
-    let cwd = match (agent, frame.get("tool_info").and_then(|call| call.get("cwd"))) {
+    let info = frame.get("tool_info").filter(|_| agent == Agent::Windsurf);
+    let cwd = if agent == Agent::Windsurf && info.is_none_or(|call| call.get("cwd").is_none()) {
         // Its frames about files name no directory; the hook runs in that of the workspace.
-        (Agent::Windsurf, None) => here.to_owned(),
-        (Agent::Windsurf, Some(_)) => cwd(frame.get("tool_info").unwrap_or(frame))?,
-        (_, _) => cwd(frame)?,
+        here.to_owned()
+    } else {
+        cwd(info.unwrap_or(frame))?
     };
     let calls = tools::calls(row, &name, &input, &cwd)?;
     for call in &calls {
@@ -191,7 +192,8 @@ fn read_object(agent: Agent, row: &AgentRow, frame: &Value, here: &str) -> Resul
 fn told(
     agent: Agent,
     row: &AgentRow,
-    (event, ours): (&str, &str),
+    event: &str,
+    ours: &str,
     frame: &Value,
 ) -> Result<Told, String> {
     let cwd = cwd(frame)?;

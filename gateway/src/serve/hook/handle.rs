@@ -4,13 +4,12 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::answer::{
-    Answer, Ruling, answer, asks, blocked, ends_with_refusal, takes_new_input,
+    HookOutput, Ruling, answer, asks, blocked, ends_with_refusal, takes_new_input,
     takes_new_input_with_question,
 };
 use super::frame::{Call, Frame, Told, Waiting, given_back, read_from};
-use super::said;
+use super::hook_messages;
 use super::table::Split;
-use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, Context, DecisionView, EventRequest};
 use crate::protocol::words;
@@ -18,6 +17,7 @@ use crate::random;
 use crate::route::Route;
 use crate::serve::shell::wrapping::{self, Parts};
 use stockade_base::hex;
+use stockade_base::place::Place;
 
 /// How allowed shell commands are to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,11 +31,12 @@ pub(crate) enum Running {
 /// Returns the answer to one frame, of a hook that runs in the directory `here`. Total: what fails is a refusal.
 pub(crate) async fn handle(
     agent: Agent,
-    (bytes, here): (&[u8], &str),
+    bytes: &[u8],
+    here: &str,
     context: &Context,
     running: &Running,
     client: &mut Route,
-) -> Answer {
+) -> HookOutput {
     let (agent, frame) = read_from(agent, bytes, here);
     match frame {
         Err(reason) => {
@@ -46,7 +47,7 @@ pub(crate) async fn handle(
         Ok(Frame::Other) => answer(agent, "", &Ruling::NoObjection),
         Ok(Frame::Told(told)) => {
             let said = client.event(event(agent, &told, context)).await;
-            said::of_event(agent, &told, said.map_err(|failure| failure.message))
+            hook_messages::of_event(agent, &told, said.map_err(|failure| failure.message))
         }
         Ok(Frame::Calls(waiting)) => {
             let ruling = judge(agent, &waiting, context, running, client).await;
@@ -55,7 +56,7 @@ pub(crate) async fn handle(
                     let ruling =
                         replaced(agent, &waiting, launcher(agent, &waiting, running), ruling);
                     let answer = answer(agent, &waiting.event, &ruling);
-                    said::beside(agent, &waiting.event, answer, &decisions)
+                    hook_messages::beside(agent, &waiting.event, answer, &decisions)
                 }
                 Err(reason) => blocked(agent, &reason),
             }
@@ -117,7 +118,7 @@ async fn judge(
                         return Ok((Ruling::Deny(ELSEWHERE.into()), decisions));
                     }
                     Some(_) => {
-                        through_gate(agent, waiting, context, (launcher, question), &decisions)?
+                        through_gate(agent, waiting, context, launcher, question, &decisions)?
                     }
                     None => None,
                 };
@@ -135,7 +136,7 @@ async fn judge(
         (Some(_), _) if !stays_in_project(waiting, context) => {
             return Ok((Ruling::Deny(ELSEWHERE.into()), decisions));
         }
-        (Some(_), _) => through_gate(agent, waiting, context, (launcher, None), &decisions)?,
+        (Some(_), _) => through_gate(agent, waiting, context, launcher, None, &decisions)?,
         (None, false) => None,
         (None, true) if taken && decisions.len() == 1 => Some(given_back(waiting, &first.input)?),
         (None, true) => return Ok((Ruling::Deny(CHANGED.into()), decisions)),
@@ -179,7 +180,8 @@ fn through_gate(
     agent: Agent,
     waiting: &Waiting,
     context: &Context,
-    (launcher, question): (Option<&str>, Option<String>),
+    launcher: Option<&str>,
+    question: Option<String>,
     judged: &[DecisionView],
 ) -> Result<Option<Value>, String> {
     let Some(launcher) = launcher else { return Ok(None) };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Ruling, answer, blocked};
+use super::answer::{HookOutput, Ruling, answer, blocked};
 use super::frame::{Frame, read};
 use super::{Agent, table};
 
@@ -122,7 +122,7 @@ fn what_is_not_understood_is_blocked_with_the_reason() {
 }
 
 fn shown(agent: Agent, event: &str, ruling: &Ruling) -> String {
-    let Answer { stdout, stderr, status } = answer(agent, event, ruling);
+    let HookOutput { stdout, stderr, status } = answer(agent, event, ruling);
     format!("{status} {}{}", stdout.trim_end(), stderr.trim_end())
 }
 
@@ -224,7 +224,7 @@ fn only_cline_runs_something_in_the_place_of_what_is_refused() {
 #[test]
 fn a_failure_of_ours_blocks_in_every_form() {
     for agent in Agent::ALL {
-        let Answer { stdout, stderr, status } = blocked(agent, "");
+        let HookOutput { stdout, stderr, status } = blocked(agent, "");
         if agent == Agent::Cline {
             assert_eq!(stdout, "{\"cancel\":true,\"errorMessage\":\"not allowed by stockade\"}\n");
             assert_eq!((stderr.as_str(), status), ("", 0));

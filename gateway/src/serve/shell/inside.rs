@@ -17,15 +17,18 @@ pub(crate) fn own_confinement() -> bool {
     genuine
         && std::process::id() != 1
         && fs::read_to_string("/proc/1/comm").is_ok_and(|name| is_launcher(&name))
-        && is_filtered("/proc/self/status", true)
-        && is_filtered("/proc/1/status", false)
+        && is_filtered("/proc/self/status")
+        && has_line("/proc/self/status", "NoNewPrivs:\t1")
+        && is_filtered("/proc/1/status")
 }
 
-/// Says whether a process has a system-call filter and, where it is asked for, no way to new privileges.
-fn is_filtered(status: &str, without_new: bool) -> bool {
-    let text = fs::read_to_string(status).unwrap_or_default();
-    let has = |line: &str| text.lines().any(|found| found == line);
-    has("Seccomp:\t2") && (!without_new || has("NoNewPrivs:\t1"))
+/// Says whether a process has a system-call filter.
+fn is_filtered(status: &str) -> bool {
+    has_line(status, "Seccomp:\t2")
+}
+
+fn has_line(status: &str, line: &str) -> bool {
+    fs::read_to_string(status).unwrap_or_default().lines().any(|found| found == line)
 }
 
 /// Says whether a process of this name, as the kernel gives it, is our launcher's.

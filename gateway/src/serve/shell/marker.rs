@@ -12,10 +12,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 /// Returns the path of a marker file, if `path` is one: `prefix`, letters and digits, `suffix` in one of `folders`.
-pub(crate) fn path(path: &str, form: (&str, &str), folders: &[PathBuf]) -> Option<PathBuf> {
+pub(crate) fn path(
+    path: &str,
+    [prefix, suffix]: [&str; 2],
+    folders: &[PathBuf],
+) -> Option<PathBuf> {
     let path = Path::new(path);
     let name = path.file_name()?.to_str()?;
-    let middle = name.strip_prefix(form.0)?.strip_suffix(form.1)?;
+    let middle = name.strip_prefix(prefix)?.strip_suffix(suffix)?;
     let folder = path.parent()?.canonicalize().ok()?;
     let plain = !middle.is_empty() && middle.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let known = folders.iter().any(|known| known.canonicalize().is_ok_and(|known| known == folder));
@@ -68,7 +72,7 @@ mod tests {
         let folder = Folder::new();
         let folders = [folder.path().to_path_buf()];
         let at = |name: &str| {
-            path(&folder.path().join(name).to_string_lossy(), ("claude-", "-cwd"), &folders)
+            path(&folder.path().join(name).to_string_lossy(), ["claude-", "-cwd"], &folders)
         };
         assert_eq!(
             at("claude-1f3a-cwd"),
@@ -77,7 +81,7 @@ mod tests {
         for wrong in ["claude--cwd", "claude-a-b-cwd", "x", "../claude-1-cwd", "claude-1-cwd/x"] {
             assert_eq!(at(wrong), None, "{wrong}");
         }
-        assert_eq!(path("/etc/claude-1-cwd", ("claude-", "-cwd"), &folders), None);
+        assert_eq!(path("/etc/claude-1-cwd", ["claude-", "-cwd"], &folders), None);
     }
 
     #[test]

@@ -293,7 +293,7 @@ fn one<'a>(
             Part::Marker => {
                 let (path, left) = word(rest)?;
                 let (prefix, suffix) = row.marker.as_ref()?;
-                found.marker = Some(marker::path(&path, (prefix, suffix), folders)?);
+                found.marker = Some(marker::path(&path, [prefix, suffix], folders)?);
                 left
             }
             Part::Text => {

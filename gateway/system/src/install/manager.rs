@@ -1,8 +1,8 @@
 //! The manager that starts the service: systemd where it runs, else the service script.
 
 use std::path::Path;
-use std::process::Command;
 
+use super::programs::run;
 use super::units::{SCRIPT, SERVICES, SOCKETS};
 use crate::RECORDER_SOCKET;
 
@@ -58,19 +58,5 @@ pub fn stop(manager: Manager) -> Result<(), String> {
             run(&format!("/{SCRIPT}"), &["stop"])
         }
         Manager::Script => Ok(()),
-    }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the service manager, which starts the processes of the service"
-)]
-fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
-    let line = format!("{program} {}", arguments.join(" "));
-    let status = Command::new(program).args(arguments).stdin(std::process::Stdio::null()).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{line}` failed: {status}")),
-        Err(error) => Err(format!("`{line}` cannot be started: {error}")),
     }
 }

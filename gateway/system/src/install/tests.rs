@@ -123,3 +123,65 @@ fn what_somebody_else_put_there_is_not_believed() {
     std::os::unix::fs::symlink("/etc", &log).unwrap();
     assert!(install(&plan(root, None), false).unwrap_err().contains("is not a directory"));
 }
+
+/// The root of a machine where AppArmor is in force.
+fn with_apparmor() -> Folder {
+    let folder = machine();
+    let root = folder.path();
+    for path in ["etc/apparmor.d", "sys/module/apparmor/parameters", "sys/kernel/security/apparmor"]
+    {
+        fs::create_dir_all(root.join(path)).unwrap();
+    }
+    fs::write(root.join("sys/module/apparmor/parameters/enabled"), "Y\n").unwrap();
+    fs::write(root.join("sys/kernel/security/apparmor/profiles"), "").unwrap();
+    folder
+}
+
+#[test]
+fn the_profile_lets_one_executable_make_namespaces_and_holds_nothing_back() {
+    let expected = "\
+# Written by `stockade install`, which replaces it. Additions go into local/stockade.
+abi <abi/4.0>,
+include <tunables/global>
+
+profile stockade /usr/bin/stockade flags=(unconfined) {
+  userns,
+  include if exists <local/stockade>
+}
+";
+    assert_eq!(apparmor::text("/usr/bin/stockade"), expected);
+}
+
+#[test]
+fn a_machine_without_apparmor_gets_no_profile() {
+    let (folder, executable) = (machine(), Path::new("/usr/bin/stockade"));
+    let told = apparmor::install(folder.path(), executable, false).unwrap();
+    assert_eq!(told, ["leave out the AppArmor profile: AppArmor is not in force on this machine"]);
+}
+
+#[test]
+fn a_profile_is_somebody_elses_unless_its_first_line_says_that_it_is_ours() {
+    let (folder, executable) = (with_apparmor(), Path::new("/usr/bin/stockade"));
+    let (root, path) = (folder.path(), folder.path().join("etc/apparmor.d/stockade"));
+    let ours = apparmor::text("/usr/bin/stockade");
+    let own = root.join("elsewhere");
+    fs::write(&own, &ours).unwrap();
+    std::os::unix::fs::symlink(&own, &path).unwrap();
+    for other in ["", "profile stockade {}\n", &format!("\n{ours}")] {
+        let before = tree(root);
+        let refused = apparmor::install(root, executable, false).unwrap_err();
+        assert!(refused.contains("is there and not written by stockade"), "{refused}");
+        assert!(apparmor::undo(root, false).is_err());
+        assert_eq!(tree(root), before);
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, other).unwrap();
+    }
+    assert!(apparmor::undo(root, false).is_err());
+    fs::write(&path, ours).unwrap();
+    let removed = [format!("remove {}", path.display())];
+    assert_eq!(apparmor::undo(root, true).unwrap(), removed);
+    assert!(path.exists());
+    assert_eq!(apparmor::undo(root, false).unwrap(), removed);
+    assert_eq!(apparmor::undo(root, false).unwrap(), [] as [String; 0]);
+    assert!(!path.exists());
+}

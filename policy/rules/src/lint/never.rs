@@ -4,6 +4,7 @@ use super::{pattern, problem};
 use crate::decision::Decision;
 use crate::knowledge::{knowledge, listed};
 use crate::layer::Layer;
+use crate::pattern::path::PathPattern;
 use crate::rule::{Rule, Specifier};
 use crate::settings::Problem;
 
@@ -11,9 +12,7 @@ use crate::settings::Problem;
 pub(super) fn never(rule: &Rule) -> Option<Problem> {
     let (message, help) = match &rule.specifier {
         Specifier::Command(_) if rule.tool == "Bash" => command(rule)?,
-        Specifier::Read(pattern) | Specifier::Edit(pattern) => {
-            path(rule, pattern.is_source_anchored(), pattern.has_empty_class())?
-        }
+        Specifier::Read(pattern) | Specifier::Edit(pattern) => path(rule, pattern)?,
         Specifier::Domain(_) => domain(rule)?,
         Specifier::Every if rule.effect == Decision::Allow => tool(rule)?,
         Specifier::Every
@@ -29,9 +28,7 @@ pub(super) fn never(rule: &Rule) -> Option<Problem> {
 /// Returns why a rule that refuses or asks cannot mean anything, if that is sure: no path and no host is ever like that.
 pub(crate) fn senseless(rule: &Rule) -> Option<(String, &'static str)> {
     match &rule.specifier {
-        Specifier::Read(pattern) | Specifier::Edit(pattern) => {
-            spelled(inside(rule)?, pattern.has_empty_class())
-        }
+        Specifier::Read(pattern) | Specifier::Edit(pattern) => spelled(inside(rule)?, pattern),
         Specifier::Domain(_) => domain(rule),
         Specifier::Command(_) => misspelt(rule),
         Specifier::Every
@@ -114,19 +111,19 @@ fn command(rule: &Rule) -> Option<Finding> {
     None
 }
 
-fn path(rule: &Rule, from_source: bool, empty_class: bool) -> Option<Finding> {
+fn path(rule: &Rule, pattern: &PathPattern) -> Option<Finding> {
     let text = inside(rule)?;
-    if let Some(finding) = spelled(text, empty_class) {
+    if let Some(finding) = spelled(text, pattern) {
         return Some(finding);
     }
     if text.trim() != text {
         return found("a space at the end is part of the name", "remove the space");
     }
-    from_source.then(|| from_settings(rule, text)).flatten()
+    pattern.is_source_anchored().then(|| from_settings(rule, text)).flatten()
 }
 
 /// Returns what is wrong with the way in which a path is written.
-fn spelled(text: &str, empty_class: bool) -> Option<Finding> {
+fn spelled(text: &str, pattern: &PathPattern) -> Option<Finding> {
     if text.starts_with('$') {
         return found(
             "a variable in a rule is not replaced",
@@ -142,7 +139,7 @@ fn spelled(text: &str, empty_class: bool) -> Option<Finding> {
             "close it with `]`, or write `\\[` for the character",
         );
     }
-    if empty_class {
+    if pattern.has_empty_class() {
         return found("a range in `[ ]` contains no character", "write it from low to high");
     }
     None

@@ -11,12 +11,26 @@ use crate::layer::{Layer, Origin};
 use crate::network::HostRule;
 use crate::pattern::command::CommandPattern;
 use crate::pattern::path::verbatim;
-use crate::rule::braces;
+use crate::rule::braces::{self, Numbers};
 use crate::settings::{SandboxSettings, Severity, unknown_key};
 use crate::spelling::instead_of_key;
 
 /// A list of texts with origins in the merged settings.
 type List = fn(&mut SandboxSettings) -> &mut Vec<(String, Origin)>;
+
+/// How an entry more changes what commands can reach.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Longer {
+    Widens,
+    Narrows,
+}
+
+/// The truth value of a switch with which commands reach less.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stricter {
+    On,
+    Off,
+}
 
 /// Keys whose meaning is the gateway's.
 const FURTHER: [&str; 19] = [
@@ -85,13 +99,13 @@ impl Merging {
             }
             "enabled" => self.enabled(source, value, pointer),
             "failIfUnavailable" => {
-                self.switch(source, value, pointer, true, |sandbox| {
+                self.switch(source, value, pointer, Stricter::On, |sandbox| {
                     &mut sandbox.fail_if_unavailable
                 });
             }
             "autoAllowBashIfSandboxed" => self.auto_allow(source, value, pointer),
             "allowUnsandboxedCommands" => {
-                self.switch(source, value, pointer, false, |sandbox| {
+                self.switch(source, value, pointer, Stricter::Off, |sandbox| {
                     &mut sandbox.allow_unsandboxed
                 });
             }
@@ -128,20 +142,20 @@ impl Merging {
     fn files_key(&mut self, source: &Source<'_>, key: &str, value: &Value, pointer: &str) -> bool {
         match key {
             "filesystem.allowWrite" => {
-                self.paths(source, value, pointer, |s| &mut s.allow_write, true)
+                self.paths(source, value, pointer, |s| &mut s.allow_write, Longer::Widens)
             }
             "filesystem.denyWrite" => {
-                self.paths(source, value, pointer, |s| &mut s.deny_write, false)
+                self.paths(source, value, pointer, |s| &mut s.deny_write, Longer::Narrows)
             }
             "filesystem.denyRead" => {
-                self.paths(source, value, pointer, |s| &mut s.deny_read, false)
+                self.paths(source, value, pointer, |s| &mut s.deny_read, Longer::Narrows)
             }
             "filesystem.allowRead" => {
-                self.paths(source, value, pointer, |s| &mut s.allow_read, true)
+                self.paths(source, value, pointer, |s| &mut s.allow_read, Longer::Widens)
             }
             "filesystem.disabled" => {
                 if !self.locks.files || source.layer() == Layer::Policy {
-                    self.switch(source, value, pointer, false, |sandbox| {
+                    self.switch(source, value, pointer, Stricter::Off, |sandbox| {
                         &mut sandbox.files_disabled
                     });
                 }
@@ -161,20 +175,22 @@ impl Merging {
     ) -> bool {
         match key {
             "network.allowedDomains" => {
-                self.hosts(source, value, pointer, |s| &mut s.allowed_domains, true)
+                self.hosts(source, value, pointer, |s| &mut s.allowed_domains, Longer::Widens)
             }
             "network.deniedDomains" => {
-                self.hosts(source, value, pointer, |s| &mut s.denied_domains, false)
+                self.hosts(source, value, pointer, |s| &mut s.denied_domains, Longer::Narrows)
             }
             "allowPrivate" | "network.allowPrivate" => {
-                self.hosts(source, value, pointer, |s| &mut s.allow_private, true)
+                self.hosts(source, value, pointer, |s| &mut s.allow_private, Longer::Widens)
             }
             "network.enabled" => self.network(source, value, pointer),
             "network.allowUnixSockets" => {
-                self.paths(source, value, pointer, |s| &mut s.allow_unix_sockets, true)
+                self.paths(source, value, pointer, |s| &mut s.allow_unix_sockets, Longer::Widens)
             }
             "network.strictAllowlist" => {
-                self.switch(source, value, pointer, true, |sandbox| &mut sandbox.strict_allowlist);
+                self.switch(source, value, pointer, Stricter::On, |sandbox| {
+                    &mut sandbox.strict_allowlist
+                });
             }
             _ => return false,
         }
@@ -193,23 +209,22 @@ impl Merging {
     }
 
     fn enabled(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
-        self.switch(source, value, pointer, true, |sandbox| &mut sandbox.enabled);
+        self.switch(source, value, pointer, Stricter::On, |sandbox| &mut sandbox.enabled);
         if source.layer() == Layer::Policy && self.settings.sandbox.enabled {
             self.settings.sandbox.fail_if_unavailable = true;
         }
     }
 
-    /// Sets a truth value of which `tight` is the stricter one: what is not a truth value counts as that, and
-    /// project and local settings can only tighten.
+    /// Sets a truth value: what is not one counts as the stricter one, and project and local settings can only tighten.
     fn switch(
         &mut self,
         source: &Source<'_>,
         value: &Value,
         pointer: &str,
-        tight: bool,
+        stricter: Stricter,
         slot: fn(&mut SandboxSettings) -> &mut bool,
     ) {
-        let wanted = value.boolean();
+        let (wanted, tight) = (value.boolean(), stricter == Stricter::On);
         if wanted.is_none() {
             let message = format!("expected a Boolean; used as {tight}");
             self.warn(source, value, pointer, &message, "write true or false");
@@ -250,9 +265,10 @@ impl Merging {
         value: &Value,
         pointer: &str,
         list: List,
-        widens: bool,
+        longer: Longer,
     ) {
         let Some(paths) = self.strings(source, value, pointer) else { return };
+        let widens = longer == Longer::Widens;
         if widens && !source.widens() {
             self.waits_for_trust(source, value, pointer);
             return;
@@ -289,7 +305,7 @@ impl Merging {
         text: &str,
         list: List,
     ) -> bool {
-        let Some(texts) = braces::spelled_out(text, false) else {
+        let Some(texts) = braces::spelled_out(text, Numbers::Alternatives) else {
             let message = "its alternatives in braces cannot be expanded";
             let help = "write an entry for each";
             self.problems.add(Severity::Refusal, source, element.span, pointer, message, help);
@@ -312,9 +328,10 @@ impl Merging {
         value: &Value,
         pointer: &str,
         list: List,
-        widens: bool,
+        longer: Longer,
     ) {
         let Some(texts) = self.strings(source, value, pointer) else { return };
+        let widens = longer == Longer::Widens;
         if widens && !source.widens() {
             self.waits_for_trust(source, value, pointer);
             return;

@@ -149,10 +149,10 @@ impl CommandPattern {
     }
 
     fn covers_symbols(&self, symbols: &[u16]) -> bool {
-        if matches(&self.unquoted, symbols, false) {
+        if matches(&self.unquoted, symbols, Star::Known) {
             return true;
         }
-        self.open && matches_open(&self.unquoted, symbols)
+        self.open && matches_open(&self.unquoted, symbols, Star::Known)
     }
 
     /// Says whether a deny or ask rule with this pattern strikes one of the forms.
@@ -180,7 +180,7 @@ impl CommandPattern {
     }
 
     fn strikes_certainly(&self, pattern: &[u16], text: &[u16]) -> bool {
-        matches(pattern, text, true) || (self.open && matches_open_loose(pattern, text))
+        matches(pattern, text, Star::Any) || (self.open && matches_open(pattern, text, Star::Any))
     }
 
     fn strikes_text(&self, pattern: &[u16], text: &[u16]) -> Strike {
@@ -451,8 +451,17 @@ fn push_loose(symbols: &mut Vec<u16>, word: &Word) {
     }
 }
 
-/// Matches a whole text; with `unknown` a star may also stand for a value that is not known.
-fn matches(pattern: &[u16], text: &[u16], unknown: bool) -> bool {
+/// What a star may stand for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Star {
+    /// Values that are known.
+    Known,
+    /// Any value.
+    Any,
+}
+
+/// Matches a whole text.
+fn matches(pattern: &[u16], text: &[u16], stars: Star) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {
@@ -473,7 +482,7 @@ fn matches(pattern: &[u16], text: &[u16], unknown: bool) -> bool {
         }
         let Some((at, from)) = star else { return false };
         match text.get(from).copied() {
-            Some(UNKNOWN) if !unknown => return false,
+            Some(UNKNOWN) if stars == Star::Known => return false,
             Some(_) => {
                 star = Some((at, from + 1));
                 p = at + 1;
@@ -485,12 +494,8 @@ fn matches(pattern: &[u16], text: &[u16], unknown: bool) -> bool {
 }
 
 /// Matches the pattern against some words at the beginning, whatever the words behind are.
-fn matches_open(pattern: &[u16], text: &[u16]) -> bool {
-    boundaries(text).any(|end| matches(pattern, text.get(..end).unwrap_or_default(), false))
-}
-
-fn matches_open_loose(pattern: &[u16], text: &[u16]) -> bool {
-    boundaries(text).any(|end| matches(pattern, text.get(..end).unwrap_or_default(), true))
+fn matches_open(pattern: &[u16], text: &[u16], stars: Star) -> bool {
+    boundaries(text).any(|end| matches(pattern, text.get(..end).unwrap_or_default(), stars))
 }
 
 fn boundaries(text: &[u16]) -> impl Iterator<Item = usize> + '_ {
@@ -514,8 +519,12 @@ fn intersects(pattern: &[u16], text: &[u16]) -> bool {
             if !reached {
                 continue;
             }
-            mark(&mut next, t, *symbol == STAR || text.get(t).is_some_and(is_open));
-            mark(&mut next, t + 1, text.get(t).is_some_and(|found| found == symbol));
+            if *symbol == STAR || text.get(t).is_some_and(is_open) {
+                mark(&mut next, t);
+            }
+            if text.get(t) == Some(symbol) {
+                mark(&mut next, t + 1);
+            }
         }
         if *symbol == STAR {
             let mut on = false;
@@ -530,8 +539,8 @@ fn intersects(pattern: &[u16], text: &[u16]) -> bool {
     reachable.last() == Some(&true)
 }
 
-fn mark(row: &mut [bool], at: usize, value: bool) {
-    if value && let Some(slot) = row.get_mut(at) {
+fn mark(row: &mut [bool], at: usize) {
+    if let Some(slot) = row.get_mut(at) {
         *slot = true;
     }
 }
@@ -545,7 +554,7 @@ fn is_open(symbol: &u16) -> bool {
 fn close_over(row: &mut [bool], text: &[u16]) {
     for (t, symbol) in text.iter().enumerate() {
         if is_open(symbol) && row.get(t) == Some(&true) {
-            mark(row, t + 1, true);
+            mark(row, t + 1);
         }
     }
 }

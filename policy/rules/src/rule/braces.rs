@@ -4,12 +4,21 @@
 /// As many texts as one may stand for.
 pub(crate) const MOST: usize = 64;
 
+/// What numbers in braces are, such as `{1,3}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// Alternatives, as other texts are.
+    Alternatives,
+    /// The count of a regular expression.
+    Count,
+}
+
 /// Returns every text that one with alternatives stands for, the text as it is written first. `None` for more than [`MOST`].
-/// `counts` says that numbers, such as `{1,3}`, are the count of a regular expression.
-pub(crate) fn spelled_out(text: &str, counts: bool) -> Option<Vec<String>> {
+pub(crate) fn spelled_out(text: &str, numbers: Numbers) -> Option<Vec<String>> {
     let (mut done, mut open) = (Vec::new(), vec![text.to_owned()]);
     while let Some(text) = open.pop() {
-        let found = alternatives(&text).filter(|found| !counts || !is_count(found));
+        let found = alternatives(&text)
+            .filter(|found| numbers == Numbers::Alternatives || !is_count(found));
         let Some(found) = found else {
             done.push(text);
             continue;
@@ -83,13 +92,13 @@ mod tests {
             ("{a}", &["{a}"]),
             ("${a,b}", &["${a,b}"]),
         ] {
-            let found = spelled_out(text, false).unwrap();
+            let found = spelled_out(text, Numbers::Alternatives).unwrap();
             let all: Vec<&str> = found.iter().map(String::as_str).collect();
             assert_eq!(all, expected, "{text}");
         }
-        assert_eq!(spelled_out("a{1,3}", true).unwrap(), ["a{1,3}"]);
-        assert_eq!(spelled_out("{1..100}", false), None);
-        assert_eq!(spelled_out(&"{a,b}".repeat(7), false), None);
-        assert_eq!(spelled_out("{aa..zz}", false), None);
+        assert_eq!(spelled_out("a{1,3}", Numbers::Count).unwrap(), ["a{1,3}"]);
+        assert_eq!(spelled_out("{1..100}", Numbers::Alternatives), None);
+        assert_eq!(spelled_out(&"{a,b}".repeat(7), Numbers::Alternatives), None);
+        assert_eq!(spelled_out("{aa..zz}", Numbers::Alternatives), None);
     }
 }

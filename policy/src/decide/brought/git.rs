@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stockade_parser::{SimpleCommand, Word};
 
-use super::super::cover::program;
+use super::super::allow_cover::program;
 use crate::facts::{Bringing, GitPlace, TreeChange};
 use crate::knowledge::{Brings, Version, knowledge, listed};
 

@@ -7,7 +7,7 @@ use stockade_parser::{SimpleCommand, Word};
 use crate::facts::{Bringing, Unpacked};
 use crate::paths;
 
-use super::super::cover::program;
+use super::super::allow_cover::program;
 
 /// Letters of tar whose value follows.
 const VALUED: &[u8] = b"bCfFgHIKLNTVX";

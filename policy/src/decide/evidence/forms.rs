@@ -7,7 +7,7 @@ use stockade_parser::{Directory, EffectKind, SimpleCommand, Target, Word};
 use super::{Form, Question};
 use crate::decide::files::{self, Access};
 use crate::decide::part::{Draft, Subject};
-use crate::decide::{cover, shell, tools};
+use crate::decide::{allow_cover, shell, tools};
 use crate::paths;
 use crate::pattern::command::{base_name, versions_of};
 
@@ -48,7 +48,7 @@ fn command(question: &Question<'_>, command: &SimpleCommand) -> Vec<Form> {
     if !command.assignments.is_empty() {
         let names = command.assignments.iter().map(|one| String::from_utf8_lossy(&one.name));
         let names = names.collect::<Vec<_>>().join("`, `");
-        found.push(match cover::are_safe(&command.assignments) {
+        found.push(match allow_cover::are_safe(&command.assignments) {
             true => form("ignored", format!("the assignment of `{names}`")),
             false => form("ignored", format!("`{names}` by deny and ask rules alone")),
         });

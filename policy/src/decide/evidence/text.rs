@@ -15,9 +15,8 @@ impl Evidence {
     /// outside stands in it as it is: whoever prints it makes control characters visible.
     pub fn text(&self, verdict: &Verdict, here: &Path) -> String {
         let mut lines = Vec::new();
-        let count = verdict.parts.len() + verdict.unlisted;
         for (number, (part, evidence)) in verdict.parts.iter().zip(&self.parts).enumerate() {
-            lines.push(heading(part, number, (count, verdict.unlisted)));
+            lines.push(heading(part, number, verdict));
             lines.push(format!("  because {}", because(part, evidence, here)));
             for form in &evidence.forms {
                 lines.push(format!("  {}: {}", form.name, shortened(&form.text)));
@@ -38,12 +37,13 @@ impl Evidence {
     }
 }
 
-fn heading(part: &Part, number: usize, (count, unlisted): (usize, usize)) -> String {
+fn heading(part: &Part, number: usize, verdict: &Verdict) -> String {
     let text = shortened(part.text.trim());
     let verb = word(part.decision);
+    let count = verdict.parts.len() + verdict.unlisted;
     match count {
         1 => format!("`{text}`: {verb}"),
-        _ if unlisted > 0 => format!("one of {count} parts, `{text}`: {verb}"),
+        _ if verdict.unlisted > 0 => format!("one of {count} parts, `{text}`: {verb}"),
         _ => format!("part {} of {count}, `{text}`: {verb}", number + 1),
     }
 }

@@ -9,7 +9,7 @@ use crate::decide::files::{Access, related};
 use crate::decide::part::{Certainty, Draft, Hit, Settled, Subject};
 use crate::decide::reach::{self, Obstacle};
 use crate::decide::shell::{Shell, pattern};
-use crate::decide::{context::Context, cover, repositories};
+use crate::decide::{allow_cover, context::Context, repositories};
 use crate::index::RuleId;
 use crate::rule::{Rule, Specifier};
 use crate::verdict::By;
@@ -29,7 +29,7 @@ pub(super) fn rules(
     let matched = hits.iter().filter_map(|hit| {
         let rule = context.rules.rule(hit.rule)?;
         let won = settled.rule == Some(hit.rule);
-        Some(weighed(rule, won, outcome(context, settled, hit, rule)))
+        Some(Weighed { won, ..weighed(rule, outcome(context, settled, hit, rule)) })
     });
     let mut found: Vec<Weighed> = matched.collect();
     let known: Vec<RuleId> = hits.iter().map(|hit| hit.rule).collect();
@@ -40,7 +40,7 @@ pub(super) fn rules(
     let further = near.len().saturating_sub(LISTED);
     for id in near.into_iter().take(LISTED) {
         let Some(rule) = context.rules.rule(id) else { continue };
-        found.push(weighed(rule, false, missed(question, draft, id, rule)));
+        found.push(weighed(rule, missed(question, draft, id, rule)));
     }
     (found, further)
 }
@@ -53,8 +53,9 @@ fn rank(context: &Context<'_>, id: RuleId) -> u8 {
     }
 }
 
-fn weighed(rule: &Rule, won: bool, why: String) -> Weighed {
-    Weighed { text: rule.text.clone(), effect: rule.effect, origin: rule.origin.clone(), won, why }
+fn weighed(rule: &Rule, why: String) -> Weighed {
+    let (text, origin) = (rule.text.clone(), rule.origin.clone());
+    Weighed { text, effect: rule.effect, origin, won: false, why }
 }
 
 /// Says why a rule that matched won or lost.
@@ -150,10 +151,10 @@ fn missed(question: &Question<'_>, draft: &Draft, id: RuleId, rule: &Rule) -> St
             false => "the words are others".to_owned(),
         };
     }
-    if !cover::are_safe(&command.assignments) {
+    if !allow_cover::are_safe(&command.assignments) {
         return "no wildcard rule applies after the assignment".to_owned();
     }
-    if cover::looks_through(shell, place) {
+    if allow_cover::looks_through(shell, place) {
         return "rules look through this wrapper; the command inside is judged".to_owned();
     }
     match reach::obstacle(question.context, shell, place, command, pattern) {

@@ -31,7 +31,8 @@ impl Performer<'_> {
     pub(super) fn settle_lead(
         &self,
         call: &str,
-        (before, named): (&Path, &Named),
+        before: &Path,
+        named: &Named,
         text: &Path,
     ) -> Result<(), Refused> {
         let now = named.path()?;

@@ -8,17 +8,23 @@ use std::path::{Component, Path, PathBuf};
 
 use super::super::guard::{Act, Word, violation};
 use super::super::history;
-use super::super::repository::{self, links};
+use super::super::repository::links::{self, Ways};
+use super::super::repository::{self, INFO, PARTS};
 use super::super::resolve::{self, Named};
-use super::super::{Answer, Refused, inspection};
-use super::Performer;
-use crate::kernel::syscalls;
+use super::super::{CallResult, Refused, inspection};
+use super::{Given, Performer};
+use stockade_kernel::syscalls;
 
 /// Names that are tried for what cannot have its old one back.
 const MOST_ASIDE: u32 = 1_000;
 
 impl Performer<'_> {
-    pub(super) fn symlink(&self, text: usize, base: i32, path: usize) -> Result<Answer, Refused> {
+    pub(super) fn symlink(
+        &self,
+        text: usize,
+        base: i32,
+        path: usize,
+    ) -> Result<CallResult, Refused> {
         let text = self.caller.path(text)?;
         let named = self.named(base, path)?;
         Self::is_free(&named)?;
@@ -41,22 +47,18 @@ impl Performer<'_> {
         self.note_link("symlink", &named)?;
         syscalls::symlink_at(&text, named.parent.as_fd(), named.name())?;
         self.settle(&judged, &named, || remove(&named))?;
-        self.settle_lead("symlink", (&path, &named), &text).inspect_err(|_| remove(&named))?;
-        Ok(Answer::Value(0))
+        self.settle_lead("symlink", &path, &named, &text).inspect_err(|_| remove(&named))?;
+        Ok(CallResult::Value(0))
     }
 
-    pub(super) fn link(
-        &self,
-        old: (i32, usize),
-        new: (i32, usize),
-        flags: i32,
-    ) -> Result<Answer, Refused> {
-        let text = self.caller.path(old.1)?;
+    pub(super) fn link(&self, old: Given, new: Given, flags: i32) -> Result<CallResult, Refused> {
+        let text = self.caller.path(old.path)?;
         let object = if text.as_os_str().is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            self.caller.directory(old.0)?
+            self.caller.directory(old.base)?
         } else {
-            let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
-            self.existing(self.named(old.0, old.1)?, follow)?
+            let follows = flags & libc::AT_SYMLINK_FOLLOW != 0;
+            let lookup = if follows { libc::O_PATH } else { libc::O_PATH | libc::O_NOFOLLOW };
+            self.existing(self.named(old.base, old.path)?, lookup)?
         };
         if syscalls::is_in_proc(object.as_fd())? {
             return Err(Refused::Errno(libc::EXDEV));
@@ -71,7 +73,7 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::EXDEV));
         }
         self.permit_object("link", &object)?;
-        let named = self.named(new.0, new.1)?;
+        let named = self.named(new.base, new.path)?;
         Self::is_free(&named)?;
         if named.wants_directory {
             return Err(Refused::Errno(libc::ENOENT));
@@ -91,7 +93,7 @@ impl Performer<'_> {
         syscalls::link_object(object.as_fd(), named.parent.as_fd(), named.name())?;
         self.settle(&judged, &named, || remove(&named))?;
         self.supervisor.shared.linked(before, &resolve::metadata(&object)?);
-        Ok(Answer::Value(0))
+        Ok(CallResult::Value(0))
     }
 
     /// Refuses to put away a directory that holds what is kept beneath it.
@@ -106,13 +108,8 @@ impl Performer<'_> {
         Ok(())
     }
 
-    pub(super) fn rename(
-        &self,
-        old: (i32, usize),
-        new: (i32, usize),
-        flags: u32,
-    ) -> Result<Answer, Refused> {
-        let (from, to) = (self.named(old.0, old.1)?, self.named(new.0, new.1)?);
+    pub(super) fn rename(&self, old: Given, new: Given, flags: u32) -> Result<CallResult, Refused> {
+        let (from, to) = (self.named(old.base, old.path)?, self.named(new.base, new.path)?);
         if from.name == "." || to.name == "." {
             return Err(Refused::Errno(libc::EBUSY));
         }
@@ -120,7 +117,7 @@ impl Performer<'_> {
             Self::is_free(&to)?;
         }
         if flags == 0 && self.rewrite(&from, &to)? {
-            return Ok(Answer::Value(0));
+            return Ok(CallResult::Value(0));
         }
         let judged = self.permit_at(Act::Place, "rename", &to)?;
         // Guarded objects cannot be put out of the way either; from outside nothing can be moved at all.
@@ -133,15 +130,15 @@ impl Performer<'_> {
         for moved in [Some(&source), exchanges.then_some(&path)].into_iter().flatten() {
             self.permit_leaving(moved)?;
         }
-        self.permit_part(&from, false)?;
-        self.permit_part(&to, true)?;
+        self.permit_part(&from, &PARTS)?;
+        self.permit_part(&to, &INFO)?;
         self.permit_configuration(&from, &to)?;
         self.permit_move(&from, &to)?;
         self.permit_contents(&from, &to)?;
         self.permit_leads(&from, &to)?;
         if exchanges {
-            self.permit_part(&from, true)?;
-            self.permit_part(&to, false)?;
+            self.permit_part(&from, &INFO)?;
+            self.permit_part(&to, &PARTS)?;
             self.permit_at(Act::Place, "rename", &from)?;
             self.permit_configuration(&to, &from)?;
             self.permit_move(&to, &from)?;
@@ -149,7 +146,7 @@ impl Performer<'_> {
             self.permit_leads(&to, &from)?;
         }
         if self.keeps_object(&from, &to, exchanges)? {
-            return Ok(Answer::Value(0));
+            return Ok(CallResult::Value(0));
         }
         if from.wants_directory || to.wants_directory {
             let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
@@ -170,7 +167,7 @@ impl Performer<'_> {
             let contents = self.permit_contents(moved, moved);
             contents.and_then(|()| self.permit_leads(moved, moved)).inspect_err(|_| back())?;
         }
-        Ok(Answer::Value(0))
+        Ok(CallResult::Value(0))
     }
 
     /// Judges a move of or over what the history of the project holds. Says that it is done where an object would replace an
@@ -267,7 +264,8 @@ impl Performer<'_> {
         let Some(git) = self.git_above(&to.parent)? else { return Ok(()) };
         let path = to.path()?;
         let is_new = self.git_above(&from.parent)?.is_none();
-        if links::are_at(&from.parent, from.name(), is_new && !links::is_object(&path, &git)) {
+        let ways = if is_new && !links::is_object(&path, &git) { Ways::All } else { Ways::Links };
+        if links::are_at(&from.parent, from.name(), ways) {
             return Err(Self::leads("rename", &path));
         }
         Ok(())
@@ -312,13 +310,13 @@ impl Performer<'_> {
         }
     }
 
-    /// Judges a part of a git directory that loses its name, or with `is_placed` what would get that of one.
-    fn permit_part(&self, named: &Named, is_placed: bool) -> Result<(), Refused> {
+    /// Judges a move that changes the meaning of a name: those of `parts` stay as they are.
+    fn permit_part(&self, named: &Named, parts: &[&str]) -> Result<(), Refused> {
         let path = named.path()?;
         if !self.supervisor.guard.is_in_region(&path) {
             return Ok(());
         }
-        match repository::stays(&self.supervisor.made, &named.parent, &path, is_placed)? {
+        match repository::stays(&self.supervisor.made, &named.parent, &path, parts)? {
             None => Ok(()),
             Some(rule) => Err(Refused::Rule(violation("write", "rename", &path, rule.to_owned()))),
         }
@@ -330,8 +328,8 @@ impl Performer<'_> {
         if !self.supervisor.guard.is_in_region(&path) {
             return Ok(());
         }
-        let judged = (&self.supervisor.keys, &self.supervisor.guard);
-        match repository::refused_configuration(judged, from, &to.parent, &path)? {
+        let (keys, guard) = (&self.supervisor.keys, &self.supervisor.guard);
+        match repository::refused_configuration(keys, guard, from, &to.parent, &path)? {
             None => Ok(()),
             Some(key) => {
                 let rule = format!("builtin: git configuration `{key}`");

@@ -12,7 +12,7 @@ use super::super::repository::links;
 use super::super::resolve::{self, Named};
 use super::super::review::{self, Review};
 use super::Performer;
-use crate::kernel::syscalls;
+use stockade_kernel::syscalls;
 use stockade_spec::Before;
 
 impl Performer<'_> {
@@ -40,8 +40,7 @@ impl Performer<'_> {
         path: &Path,
         before: impl FnOnce() -> Before,
     ) -> Result<(), Refused> {
-        let by = (call, self.caller.thread());
-        Ok(self.review().note(by, path, before)?)
+        Ok(self.review().note(call, self.caller.thread(), path, before)?)
     }
 
     /// Remembers a link on the way to what the call is about.

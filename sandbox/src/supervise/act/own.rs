@@ -12,7 +12,7 @@ use super::super::resolve::{self, Named};
 use super::super::shared::Before;
 use super::super::{Refused, inspection, repository};
 use super::Performer;
-use crate::kernel::syscalls;
+use stockade_kernel::syscalls;
 
 /// Longest file that is copied where the file system cannot share its bytes.
 const MOST_COPIED: u64 = 64 << 20;
@@ -26,14 +26,22 @@ const DELETED: &str = " (deleted)";
 /// Beginning of the rule that refuses a write.
 const RULE: &str = "builtin: file with several names";
 
+/// Bytes of a file in its copy.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::supervise) enum Bytes {
+    Kept,
+    /// The call takes them away itself.
+    Gone,
+}
+
 impl Performer<'_> {
     /// Returns the object to write in the place of one that exists, if that may have names elsewhere: a copy that has taken its
-    /// name. Without `keeps` its bytes go anyway.
+    /// name, with `bytes` of it.
     pub(super) fn own_for_writing(
         &self,
         call: &str,
         object: &OwnedFd,
-        keeps: bool,
+        bytes: Bytes,
     ) -> Result<Option<OwnedFd>, Refused> {
         let found = resolve::metadata(object)?;
         let Some(named) = self.shared_name(call, object, &found)? else { return Ok(None) };
@@ -42,7 +50,7 @@ impl Performer<'_> {
             Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
-        self.own(call, object, &found, &named, keeps).map(Some)
+        self.own(call, object, &found, &named, bytes).map(Some)
     }
 
     /// Returns the name under which an object may be changed only as a copy; none for one whose names are all the run's.
@@ -99,7 +107,7 @@ impl Performer<'_> {
         object: &OwnedFd,
         found: &Metadata,
         named: &Named,
-        keeps: bool,
+        bytes: Bytes,
     ) -> Result<OwnedFd, Refused> {
         let refused = |why: String| {
             let path = named.path().unwrap_or_default();
@@ -114,9 +122,9 @@ impl Performer<'_> {
         self.caller.still_waits()?;
         let source = File::from(syscalls::reopen(object.as_fd(), READING).map_err(cannot)?);
         let (aside, copy) = make_aside(named).map_err(cannot)?;
-        let filled = match keeps {
-            true => fill(&source, &copy, found.len()),
-            false => Ok(true),
+        let filled = match bytes {
+            Bytes::Kept => fill(&source, &copy, found.len()),
+            Bytes::Gone => Ok(true),
         };
         let placed = match filled {
             Ok(true) => dress(&source, &copy, found)

@@ -10,7 +10,7 @@ use super::super::guard::{Word, violation};
 use super::super::resolve::{self, Named};
 use super::super::{Refused, configuration, inspection, repository};
 use super::Performer;
-use crate::kernel::syscalls;
+use stockade_kernel::syscalls;
 
 /// The name under which git writes a new configuration (`git-config(1)`).
 const LOCK: &str = "config.lock";

@@ -54,12 +54,20 @@ pub(in crate::supervise) fn is_probe(text: &Path, name: &OsStr) -> bool {
         && bytes.iter().all(u8::is_ascii_alphanumeric)
 }
 
-/// Finds what leads elsewhere at `name` in `directory` and below: symbolic links and, with `counts`, files with
-/// more than one name that are no objects. An error where that cannot be known.
+/// Ways that lead out of a git directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::supervise) enum Ways {
+    /// Symbolic links.
+    Links,
+    /// These, and files with more than one name that are no objects.
+    All,
+}
+
+/// Finds the `ways` that lead elsewhere at `name` in `directory` and below. An error where that cannot be known.
 pub(in crate::supervise) fn find(
     directory: &OwnedFd,
     name: &Path,
-    counts: bool,
+    ways: Ways,
 ) -> io::Result<Vec<PathBuf>> {
     let base = resolve::own_path(directory.as_fd());
     let mut found = Vec::new();
@@ -77,7 +85,7 @@ pub(in crate::supervise) fn find(
         if !kind.is_dir() {
             let is_object = inside.components().any(|part| part.as_os_str() == "objects")
                 && !is(inside.file_name().unwrap_or_default(), "alternates");
-            if counts && !is_object && has_second_name(&base.join(&inside))? {
+            if ways == Ways::All && !is_object && has_second_name(&base.join(&inside))? {
                 found.push(inside);
             }
             continue;
@@ -149,6 +157,6 @@ pub(in crate::supervise) fn beneath(directory: &OwnedFd, name: &Path) -> io::Res
 }
 
 /// Says whether [`find`] finds anything; what is in doubt counts.
-pub(in crate::supervise) fn are_at(directory: &OwnedFd, name: &Path, counts: bool) -> bool {
-    find(directory, name, counts).map_or(true, |found| !found.is_empty())
+pub(in crate::supervise) fn are_at(directory: &OwnedFd, name: &Path, ways: Ways) -> bool {
+    find(directory, name, ways).map_or(true, |found| !found.is_empty())
 }
