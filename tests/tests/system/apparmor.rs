@@ -3,17 +3,8 @@
 use super::POLICY;
 use super::machine::{Machine, done, told};
 
-/// The profile of the executable of a test's machine.
-const PROFILE: &str = "\
-# Written by `stockade install`, which replaces it. Additions go into local/stockade.
-abi <abi/4.0>,
-include <tunables/global>
-
-profile stockade /usr/local/bin/stockade flags=(unconfined) {
-  userns,
-  include if exists <local/stockade>
-}
-";
+/// The file of profiles for the executable of a test's machine.
+const PROFILE: &str = include_str!("profile.txt");
 /// How the parser is asked whether it takes the text.
 const TRY: &str = "--quiet --skip-kernel-load --skip-cache --base /etc/apparmor.d\n";
 /// All files of the machine that an installation could touch, with their contents.

@@ -30,7 +30,41 @@ profile stockade EXECUTABLE flags=(unconfined) {
   userns,
   include if exists <local/stockade>
 }
+
+# Two processes of the service, whose units name these profiles. They start nothing, and have no network. A socket that came from
+# outside of the mounts of a unit has its name all the same.
+profile stockade-listener flags=(attach_disconnected) {
+  LOADING
+  /etc/passwd r,
+  /run/stockade/{gateway,keeper}.sock rw,
+  unix (accept, getattr, getopt, receive, send, setopt, shutdown) type=stream,
+  unix (connect, create, getattr, getopt, receive, send, setopt) type=seqpacket,
+  include if exists <local/stockade-listener>
+}
+
+profile stockade-recorder flags=(attach_disconnected) {
+  LOADING
+  /etc/{hostname,machine-id} r,
+  /proc/sys/kernel/random/boot_id r,
+  /run/stockade/recorder.sock rw,
+  /var/lib/stockade/log/ rk,
+  /var/lib/stockade/log/** rwk,
+  /var/log/stockade/ rwk,
+  /var/log/stockade/** rwk,
+  unix (accept, getattr, getopt, receive, send, setopt, shutdown) type=stream,
+  include if exists <local/stockade-recorder>
+}
 ";
+
+/// For each of both: to load the executable, to speak to the journal, and to be ended by the service manager.
+const LOADING: &str = "\
+EXECUTABLE mr,
+  /{,usr/}lib{,32,64}/** mr,
+  /dev/null rw,
+  /etc/ld.so.cache r,
+  /proc/@{pid}/maps r,
+  /run/systemd/journal/stdout rw,
+  signal (receive) peer=unconfined,";
 
 /// Whether a machine takes the profile.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +82,7 @@ pub(super) fn path(root: &Path) -> PathBuf {
 
 /// Returns the text of the profile for `executable`.
 pub fn text(executable: &str) -> String {
-    MARK.to_owned() + &TEXT.replace("EXECUTABLE", executable)
+    MARK.to_owned() + &TEXT.replace("LOADING", LOADING).replace("EXECUTABLE", executable)
 }
 
 /// Says whether a file of ours is there.

@@ -138,7 +138,7 @@ fn with_apparmor() -> Folder {
 }
 
 #[test]
-fn the_profile_lets_one_executable_make_namespaces_and_holds_nothing_back() {
+fn the_profile_of_the_executable_holds_nothing_back_and_those_of_the_service_grant_little() {
     let expected = "\
 # Written by `stockade install`, which replaces it. Additions go into local/stockade.
 abi <abi/4.0>,
@@ -148,8 +148,63 @@ profile stockade /usr/bin/stockade flags=(unconfined) {
   userns,
   include if exists <local/stockade>
 }
+
+# Two processes of the service, whose units name these profiles. They start nothing, and have no network. A socket that came from
+# outside of the mounts of a unit has its name all the same.
+profile stockade-listener flags=(attach_disconnected) {
+  /usr/bin/stockade mr,
+  /{,usr/}lib{,32,64}/** mr,
+  /dev/null rw,
+  /etc/ld.so.cache r,
+  /proc/@{pid}/maps r,
+  /run/systemd/journal/stdout rw,
+  signal (receive) peer=unconfined,
+  /etc/passwd r,
+  /run/stockade/{gateway,keeper}.sock rw,
+  unix (accept, getattr, getopt, receive, send, setopt, shutdown) type=stream,
+  unix (connect, create, getattr, getopt, receive, send, setopt) type=seqpacket,
+  include if exists <local/stockade-listener>
+}
+
+profile stockade-recorder flags=(attach_disconnected) {
+  /usr/bin/stockade mr,
+  /{,usr/}lib{,32,64}/** mr,
+  /dev/null rw,
+  /etc/ld.so.cache r,
+  /proc/@{pid}/maps r,
+  /run/systemd/journal/stdout rw,
+  signal (receive) peer=unconfined,
+  /etc/{hostname,machine-id} r,
+  /proc/sys/kernel/random/boot_id r,
+  /run/stockade/recorder.sock rw,
+  /var/lib/stockade/log/ rk,
+  /var/lib/stockade/log/** rwk,
+  /var/log/stockade/ rwk,
+  /var/log/stockade/** rwk,
+  unix (accept, getattr, getopt, receive, send, setopt, shutdown) type=stream,
+  include if exists <local/stockade-recorder>
+}
 ";
     assert_eq!(apparmor::text("/usr/bin/stockade"), expected);
+}
+
+#[test]
+fn the_units_of_listener_and_recorder_name_profiles_that_the_file_has() {
+    let text = apparmor::text("/usr/bin/stockade");
+    let units = units::units("/usr/bin/stockade");
+    let named: Vec<(&str, &str)> = units
+        .iter()
+        .flat_map(|(unit, text)| text.lines().map(move |line| (*unit, line)))
+        .filter_map(|(unit, line)| Some((unit, line.strip_prefix("AppArmorProfile=-")?)))
+        .collect();
+    let expected = [
+        ("stockade-listener.service", "stockade-listener"),
+        ("stockade-recorder.service", "stockade-recorder"),
+    ];
+    assert_eq!(named, expected);
+    for (_, name) in named {
+        assert!(text.contains(&format!("\nprofile {name} flags=(attach_disconnected) {{\n")));
+    }
 }
 
 #[test]

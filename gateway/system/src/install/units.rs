@@ -127,11 +127,13 @@ StartLimitIntervalSec=0
 ExecStart=EXECUTABLE system-listener
 User=stockade
 Group=stockade
+AppArmorProfile=-stockade-listener
 UMask=0077
 LimitNOFILE=65536
 ProtectSystem=strict
 ";
 
+/// With a dash in front a profile that is not there is no failure (`systemd.exec(5)`, `AppArmorProfile=`).
 const RECORDER: &str = "\
 [Unit]
 Description=stockade: keeps the log of the machine
@@ -143,6 +145,7 @@ StartLimitIntervalSec=0
 ExecStart=EXECUTABLE system-recorder
 User=stockade-log
 Group=stockade-log
+AppArmorProfile=-stockade-recorder
 UMask=0027
 LimitNOFILE=65536
 ProtectSystem=strict
