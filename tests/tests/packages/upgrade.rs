@@ -22,6 +22,8 @@ fn machine() -> Option<Machine> {
          rm -f /usr/local/bin/stockade*",
     );
     machine.has_apparmor();
+    // Scripts of rpm find no program in /usr/local.
+    machine.root_does("cp /usr/local/bin/apparmor_parser /usr/sbin/apparmor_parser");
     Some(machine)
 }
 
@@ -59,7 +61,7 @@ fn service(machine: &Machine) -> [Vec<i32>; 3] {
 /// Installs, makes records, upgrades, makes records and removes; the log is one log all the time.
 fn lives(machine: &Machine, [old, new]: [&Path; 2], [install, remove]: [&str; 2]) {
     machine.root_does(&format!("{install} {}", old.display()));
-    let profile = || machine.root_does("grep '^profile' /etc/apparmor.d/stockade");
+    let profile = || machine.root_does("grep '^profile stockade ' /etc/apparmor.d/stockade");
     let own = "profile stockade /usr/bin/stockade flags=(unconfined) {\n";
     assert_eq!(profile(), own, "installed without the service");
     machine.install(POLICY);
