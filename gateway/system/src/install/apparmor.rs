@@ -132,11 +132,15 @@ pub(super) fn load(root: &Path, is_new: bool, is_tried: bool) -> Result<Option<S
     if !is_here(root) || !is_new && is_loaded() {
         return Ok(None);
     }
-    let path = path(root).to_string_lossy().into_owned();
     if !is_tried {
-        programs::run(PARSER, &["--replace", "--skip-cache", &path])?;
+        replace(root)?;
     }
-    Ok(Some(format!("load {path} into the kernel")))
+    Ok(Some(format!("load {} into the kernel", path(root).display())))
+}
+
+/// Gives the kernel the profile that the file at `root` holds, in place of the one that it has.
+fn replace(root: &Path) -> Result<(), String> {
+    programs::run(PARSER, &["--replace", "--skip-cache", &path(root).to_string_lossy()])
 }
 
 fn is_here(root: &Path) -> bool {
@@ -157,8 +161,8 @@ pub(super) fn around<T>(
     }
     let changed = change()?;
     unloaded?;
-    if is_ours(root) {
-        load(root, true, false)?;
+    if is_here(root) && is_ours(root) {
+        replace(root)?;
     }
     Ok(changed)
 }
