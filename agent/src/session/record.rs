@@ -422,6 +422,7 @@ mod tests {
             let line = json!({ "type": "user", "uuid": uuid, "message": { "content": format!("hi {uuid}") } });
             assert_eq!(record.take(format!("{line}\n").as_bytes()).unwrap(), None);
         }
+        record.index.finish();
         drop(record);
         let (state, _) = store.state(&store.find(&id).unwrap()).unwrap();
         let said: Vec<_> = state.messages.iter().map(|it| it.uuid.as_str()).collect();
@@ -548,6 +549,7 @@ mod tests {
         }
         let turned = bytes_read()?;
         assert_eq!(record.state().unwrap().messages.len(), events);
+        record.index.finish();
         record.index.finish();
         drop(record);
         std::fs::remove_dir_all(folder).unwrap();
