@@ -172,7 +172,8 @@ fn questions_of_the_model_are_a_form_where_the_editor_has_forms() {
     let form = json!(["form", "form", "Which one?", ["q1", "q1_other"], ["red", "blue"]]);
     assert!(seen.contains(&form), "{seen:?}");
     assert!(!seen.iter().any(|it| it[0] == "asked"), "{seen:?}");
-    assert_eq!(seen.last(), Some(&json!(["stop", "end_turn"])));
+    // The client handles messages beside the end of the turn.
+    assert!(seen.contains(&json!(["stop", "end_turn"])), "{seen:?}");
     let told_back = told(&server);
     assert!(told_back.contains(r#"{\"Which one?\":\"blue\"}"#), "{told_back}");
     // One without forms is asked whether the questions may be put, as for every call.

@@ -441,3 +441,16 @@ fn name_of(uid: u32, users: &[u8]) -> Option<String> {
         found.then(|| String::from_utf8_lossy(name).into_owned())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::name_of;
+
+    #[test]
+    fn a_user_has_the_name_of_the_line_with_that_number() {
+        let users = b"root:x:0:0::/root:/bin/sh\nann:x:1000:100::/:/\nbroken\nbob:x:7:1000::/:/";
+        let names = [0, 1000, 7, 100].map(|uid| name_of(uid, users));
+        let expected = [Some("root"), Some("ann"), Some("bob"), None];
+        assert_eq!(names, expected.map(|it| it.map(str::to_owned)));
+    }
+}

@@ -159,3 +159,6 @@ fn parents(pid: u32, stat_of_pid: Option<&Stat>) -> Vec<Parent> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests;
