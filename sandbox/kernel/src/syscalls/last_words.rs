@@ -45,7 +45,7 @@ fn ends() -> impl Iterator<Item = i32> {
     ENDS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
-/// Returns those of [`ends`] that are not ignored.
+/// Returns those of `ends` that are not ignored.
 pub fn ending_signals() -> Vec<i32> {
     ends().filter(|signal| !is_ignored(*signal)).collect()
 }
