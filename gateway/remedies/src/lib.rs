@@ -294,7 +294,7 @@ fn allow_with(paths: Value, first: Option<&'static str>) -> Remedy {
     }
 }
 
-/// Returns the rule for the target of a link: the directory around it, if it contains few enough files.
+/// Returns the rule for the target of a link: the directory around it, if that is narrow enough.
 fn link(rule: &str, around: Around<'_>) -> Remedy {
     let target = Path::new(rule.strip_prefix(LINK).unwrap_or_default());
     let others = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"];
@@ -319,7 +319,7 @@ fn link(rule: &str, around: Around<'_>) -> Remedy {
             first: None,
         },
         None => Remedy::Nothing(
-            "the directory contains too many files: copy those that you need, or make the link outside of the sandbox",
+            "allowing its directory would allow too much: copy the file, or make the link outside of the sandbox",
         ),
     }
 }

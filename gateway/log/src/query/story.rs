@@ -187,12 +187,13 @@ impl Story {
             of(&["time"]),
             of(&["verdict", "by"])
         )?;
+        let agent = self.decision.text(&["agent", "name"]).filter(|it| !it.is_empty());
+        let agent = agent.map(|it| format!(" ({})", visible(it))).unwrap_or_default();
         writeln!(
             text,
-            "  asked by uid {} through {} ({}), in {}",
+            "  asked by uid {} through {}{agent}, in {}",
             self.decision.whole(&["caller", "uid"]).unwrap_or_default(),
             of(&["agent", "door"]),
-            of(&["agent", "name"]),
             of(&["request", "cwd"])
         )?;
         self.parts(text)?;
