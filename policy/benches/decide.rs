@@ -1,4 +1,4 @@
-//! What a decision costs with few and with many rules, and what loading the rules costs.
+//! Cost of a decision with few and with many rules, and of loading the rules.
 //!
 //! `cargo bench -p stockade-policy`
 

@@ -45,7 +45,7 @@ type Stamp = (u64, u64, u64, (i64, u64), (i64, u64));
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
     stamp: Stamp,
-    /// It was read so soon that the stamp may be that of a later content as well.
+    /// The file was read so soon that the stamp may be that of a later content as well.
     is_fresh: bool,
     digest: String,
     mode: u32,

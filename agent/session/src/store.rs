@@ -319,7 +319,7 @@ impl Found {
 ///
 /// # Errors
 ///
-/// It is empty or too long, or has control characters.
+/// The name is empty or too long, or has control characters.
 pub fn checked(name: &str) -> Result<&str, Error> {
     let name = name.trim();
     let is_usable = !name.is_empty()

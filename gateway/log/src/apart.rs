@@ -39,7 +39,7 @@ enum Asked {
     Post(Posted),
     /// The answers to it.
     Replies(String),
-    /// It is over.
+    /// Nothing more comes.
     Close(String),
     /// Questions of others.
     Posted,
@@ -111,7 +111,7 @@ enum Told {
     Begun(Begun),
     /// Records of the user.
     Read(Piece),
-    /// It is done.
+    /// The request is carried out.
     Done,
     /// Questions of other users.
     Posted(Vec<Posted>),

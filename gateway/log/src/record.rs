@@ -216,7 +216,7 @@ pub struct Approval {
     /// The reason of who allowed it alone in an emergency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub break_glass: Option<Text>,
-    /// Who answered, as the program says that passed the answer on.
+    /// Name of the person who answered, as the program says that passed the answer on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Text>,
     /// Keyed digest of what the command may reach after this answer; [`super::Log::approval`] puts it in.

@@ -1,5 +1,19 @@
 //! The monitor: judges a call, records the decision, grants, runs, records the end. Nothing runs in any other way.
 //!
+//! A call goes through [`engine::Gateway`]'s `handle` in this order:
+//!
+//! 1. `request::accept` checks what came through the door; the scene is gathered: directories, settings, shell, environment.
+//! 2. [`judge::judge`] has the text read and confirmed, hears PreToolUse hooks, and has the rules decide; meanwhile what the command
+//!    may see is found.
+//! 3. `plan` makes of verdict and scene the spec of what the command gets.
+//! 4. The log records the decision with the digest of that spec, and returns a `Recorded` when it is on disk.
+//! 5. [`decide::decide`] makes of it a `Grant`, a question or a refusal. A question goes to a person; a yes is judged, planned and
+//!    recorded anew.
+//! 6. [`run::start`] takes the grant, which it uses up, and gives the spec to a launcher; [`run::follow`] carries its streams to the end.
+//! 7. The result is recorded, and [`response`] says to the front end how it ended.
+//!
+//! A failure before step 4 is recorded as one, and nothing runs.
+//!
 //! Touches what the crates below it touch, in this order: the scene is read, hooks are run, the log is written, a launcher is
 //! started. Knows nothing of command lines, agents and sockets: those are the doors, which import this crate.
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]

@@ -101,7 +101,7 @@ impl Ahead {
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
     pub command: &'a Command,
-    /// Whose caches it gets.
+    /// Owner of the caches that it gets.
     pub caches: &'a Wanted,
 }
 

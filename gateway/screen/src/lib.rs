@@ -19,7 +19,7 @@ const PLAIN: &str = "\u{1b}[?1l\u{1b}>\u{1b}[?9l\u{1b}[?1000l\u{1b}[?1002l\u{1b}
 /// Enters the alternate screen, and leaves it.
 const ALTERNATE: (&str, &str) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
 
-/// What a terminal shows: both screens, the cursor, colours, modes. What scrolled away is not kept.
+/// State of a terminal: both screens, the cursor, colours, modes. What scrolled away is not kept.
 pub struct Screen {
     /// None when the bytes drove the reader into a state that it does not know.
     parser: Option<Parser>,

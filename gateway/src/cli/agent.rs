@@ -323,7 +323,7 @@ impl Session {
         let mut child = command
             .spawn()
             .map_err(|error| failed(&format!("{}: {error}", self.beside.display())))?;
-        // It holds copies of the streams, which end with the agent's.
+        // The specification holds copies of the streams, which end with the agent's.
         drop(command);
         loop {
             let number = tokio::select! {

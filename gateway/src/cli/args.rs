@@ -57,7 +57,7 @@ struct Plain {
     command: Command,
 }
 
-/// What to do. The options of a subcommand are made when it is the one that is called.
+/// Subcommands. The options of a subcommand are made when it is the one that is called.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Command {
@@ -226,7 +226,7 @@ pub(crate) struct Run {
     pub command: Vec<String>,
 }
 
-/// What happens to a command when its time limit passes.
+/// Fate of a command whose time limit passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum OnTimeout {
     /// Stop it.
@@ -296,7 +296,7 @@ pub(crate) struct Audit {
     pub command: AuditCommand,
 }
 
-/// What to do with the log.
+/// Subcommands for the log.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
     /// Verify that the log is unchanged.

@@ -129,7 +129,7 @@ impl Listener {
     }
 
     /// Returns the socket at `path` that the service manager handed over as standard input; none where it is anything else.
-    /// It is held to what [`Listener::bind`] makes.
+    /// The same holds for it as for one that [`Listener::bind`] makes.
     pub(crate) fn handed_over(path: &Path) -> Result<Option<Listener>, Failure> {
         let unusable = |reason: String| {
             let message = format!("cannot use the socket on standard input: {reason}");

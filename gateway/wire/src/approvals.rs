@@ -79,7 +79,7 @@ pub enum ApprovalRequest {
         /// Allows it alone in an emergency, for this reason, where the managed settings let the person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         break_glass: Option<String>,
-        /// Who answered, as the program says that passes the answer on.
+        /// Name of the person who answered, as the program says that passes the answer on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         claimed: Option<String>,
     },
@@ -93,7 +93,7 @@ pub enum ApprovalRequest {
         /// The digest of the question that the person was shown.
         #[serde(default)]
         digest: Option<String>,
-        /// Who answered, as the program says that passes the answer on.
+        /// Name of the person who answered, as the program says that passes the answer on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         claimed: Option<String>,
     },
@@ -170,7 +170,7 @@ pub struct Said {
     pub answer: Answer,
     /// The reason of who allows alone in an emergency.
     pub break_glass: Option<String>,
-    /// Who answered, as the program says that passed it on.
+    /// Name of the person who answered, as the program says that passed it on.
     pub claimed: Option<String>,
 }
 

@@ -32,7 +32,7 @@ pub struct ByWhom {
     pub approvers: Vec<(u32, String, Option<String>)>,
     /// The reason of who allowed it alone in an emergency.
     pub break_glass: Option<String>,
-    /// Who answered, as the program says that passed the answer on.
+    /// Name of the person who answered, as the program says that passed the answer on.
     pub claimed: Option<String>,
 }
 

@@ -573,7 +573,7 @@ pub struct RunResult {
     pub task_id: Option<String>,
     /// Working directory after the command, when it is known.
     pub cwd_after: Option<String>,
-    /// That is outside of where calls of the session work: the next one does not go on there.
+    /// The directory is outside of where calls of the session work: the next one does not go on there.
     #[serde(default, skip_serializing_if = "is_no")]
     pub cwd_outside: bool,
     /// Protections that were enforced, and those that were not.

@@ -29,7 +29,7 @@ pub(super) enum Shows {
     Function,
 }
 
-/// What a node is to the one that has it as a child.
+/// Part that a node plays for the one that has it as a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// A word, or a piece of one.

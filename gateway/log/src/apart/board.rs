@@ -66,7 +66,7 @@ pub struct Posted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reply {
-    /// That user, as the keeper told.
+    /// The same user, as the keeper told.
     pub uid: u32,
     /// The name and groups of the user who asks, where no file names that user.
     pub known: Option<Known>,

@@ -51,7 +51,7 @@ struct Handed {
 pub struct User {
     /// The number of the user.
     pub uid: u32,
-    /// Whose records the user may read.
+    /// Users whose records this one may read.
     pub whose: Whose,
     /// The name and groups of the user, where no file has them.
     pub known: Option<Known>,

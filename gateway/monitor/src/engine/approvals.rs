@@ -46,7 +46,7 @@ impl Gateway {
         let required = required(&scene.snapshot.rules, &judged.verdict)?;
         let elsewhere = CHANNEL.to_owned();
         if let Some(required) = required {
-            // It is taken all the same, so that it serves no other call.
+            // A yes is taken all the same, so that it serves no other call.
             let _ = self.agreed_elsewhere(caller.pid, request, scene, judged).await?;
             let alone = required.persons == 1 && required.self_approval;
             let board = match self.mode {

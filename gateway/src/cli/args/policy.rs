@@ -19,7 +19,7 @@ pub(crate) struct Policy {
     pub command: PolicyCommand,
 }
 
-/// What to do with the rules.
+/// Subcommands for the rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
     /// Show every rule, hook and setting in force here, with file and line.

@@ -21,7 +21,7 @@ pub(crate) struct Tasks {
     pub command: Option<TasksCommand>,
 }
 
-/// What to do with background tasks.
+/// Subcommands for background tasks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TasksCommand {
     /// List tasks, oldest first.

@@ -25,7 +25,7 @@ pub(crate) enum Ruling {
     },
     /// The calls must not run.
     Deny(String),
-    /// It must not run. Where the agent's run would end with a refusal, an input of ours runs in its place.
+    /// The call must not run. Where the agent's run would end with a refusal, an input of ours runs in its place.
     Replace {
         /// Why.
         reason: String,

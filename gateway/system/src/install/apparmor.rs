@@ -69,9 +69,9 @@ EXECUTABLE mr,
 /// Whether a machine takes the profile.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It takes this text.
+    /// The machine takes this text.
     Fits(String),
-    /// It has no use for one, for this reason.
+    /// The machine has no use for a profile, for this reason.
     Needless(&'static str),
 }
 

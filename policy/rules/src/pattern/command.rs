@@ -451,7 +451,7 @@ fn push_loose(symbols: &mut Vec<u16>, word: &Word) {
     }
 }
 
-/// What a star may stand for.
+/// Text that a star may stand for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Star {
     /// Values that are known.

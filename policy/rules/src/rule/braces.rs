@@ -4,7 +4,7 @@
 /// As many texts as one may stand for.
 pub(crate) const MOST: usize = 64;
 
-/// What numbers in braces are, such as `{1,3}`.
+/// Meaning of numbers in braces, such as `{1,3}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbers {
     /// Alternatives, as other texts are.
