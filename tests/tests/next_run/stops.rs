@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, lchown, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -461,7 +461,8 @@ fn odd_names_and_deep_trees_stop_no_command() {
 
 /// Sets the mode of something below the project, as a run that was killed may leave it.
 fn close(place: &Place, name: &str, mode: u32) {
-    let path = place.project().join(name);
+    // A closed directory is not looked through for the one that `.` is.
+    let path: PathBuf = place.project().join(name).components().collect();
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
 }
 
