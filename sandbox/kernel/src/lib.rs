@@ -2,7 +2,7 @@
 //! up its own rights.
 //!
 //! Reads no settings and decides nothing. Starts no program: whoever depends on this crate alone can confine itself, and cannot
-//! run a command. The only unsafe code is in [`syscalls`].
+//! run a command. Calls that the compiler cannot check stand in [`syscalls`] alone.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![warn(clippy::too_many_lines)]

@@ -72,12 +72,12 @@ fn define(source: &[TokenTree], enums: &mut Enums) {
     });
 }
 
-/// What the patterns of an arm say.
+/// Cases that the patterns of an arm name.
 #[derive(Default)]
 struct Arm {
     /// Cases of enums of ours that it names.
     own: Vec<String>,
-    /// It takes whatever is left.
+    /// The arm takes whatever is left.
     rest: bool,
     /// A literal or a constant stands in a tuple.
     literal: bool,

@@ -164,7 +164,7 @@ fn the_parser_of_the_machine_takes_the_profile_or_nothing_is_written() {
     if !has_parser(&machine) {
         return println!("skipped: apparmor_parser is not installed (`apt-get install apparmor`)");
     }
-    // What is loaded would be loaded into the kernel of this machine: a root of its own has none.
+    // The test installs below another root: otherwise the parser would load the profile into the kernel of this machine.
     machine.root_does(
         "mkdir -p /run/r/etc /run/r/var/lib /run/r/var/log /run/r/etc/init.d; cp /etc/passwd /etc/group /run/r/etc; \
          cp -a /etc/apparmor.d /run/r/etc; mkdir -p /run/r/sys/module /run/r/sys/kernel; \

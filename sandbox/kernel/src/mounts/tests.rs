@@ -33,6 +33,11 @@ fn inside(name: &str, own_processes: bool, body: fn()) {
     assert!(passed, "{}\n{said}\n{complained}", output.status);
 }
 
+/// Returns the directories of a store for the changes of a cache.
+fn store(name: &str) -> [String; 2] {
+    ["upper/", "work/"].map(|part| format!("{name}/{part}"))
+}
+
 fn at(name: &str) -> PathBuf {
     Path::new(PLACE).join(name)
 }
@@ -265,7 +270,8 @@ fn numbers_of_processes_and_temporary_directories_are_the_own_ones() {
 #[test]
 fn landlock_gets_a_grant_for_what_is_writable_and_for_what_is_the_own() {
     inside("landlock_gets_a_grant_for_what_is_writable_and_for_what_is_the_own", true, || {
-        furnish(&["a/", "b", "c/", "store/upper/", "store/work/"]);
+        let [upper, scratch] = store("store");
+        furnish(&["a/", "b", "c/", &upper, &scratch]);
         let mut spec = spec(vec![
             rule("a", Access::Write),
             rule("b", Access::Write),
@@ -330,7 +336,6 @@ fn the_temporary_directory_of_a_run_is_shown_at_its_places() {
 #[test]
 fn a_cache_is_read_and_its_changes_go_to_the_store() {
     inside("a_cache_is_read_and_its_changes_go_to_the_store", true, || {
-        let store = |name: &str| ["upper/", "work/"].map(|part| format!("{name}/{part}"));
         let stores = ["s", "f"].map(store).concat();
         let mut names: Vec<&str> = stores.iter().map(String::as_str).collect();
         names.extend(["cache/a", "other/b", "third/c", "file", "half/upper/", "hidden/x"]);
