@@ -41,7 +41,7 @@ const SOCKET: &str = "socket";
 
 const STATE_HELP: &str = "specify your own directory on a writable disk with `--state-dir DIR`";
 
-/// Which gateway a client uses, and where it keeps its things.
+/// The gateway that a client uses: its socket and its directories.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// `--socket`: use the gateway that listens there, or fail.

@@ -1,4 +1,4 @@
-//! Which repository git finds in a place, and whether its configuration may start programs (`git-config(1)`,
+//! Looks up the repository that git finds in a place, and whether its configuration may start programs (`git-config(1)`,
 //! `gitrepository-layout(5)`).
 //!
 //! The project's own configuration is the person's. That of any other repository may have come with a download: it is

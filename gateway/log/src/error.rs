@@ -23,7 +23,7 @@ pub enum Error {
     Read {
         /// The folder of the log.
         directory: PathBuf,
-        /// Which file.
+        /// The file.
         step: String,
         /// Error of the system.
         cause: String,
@@ -93,7 +93,7 @@ pub enum Error {
     /// The redaction rules cannot be used.
     #[error("the redaction rules cannot be used: {cause}; nothing was run")]
     Rules {
-        /// Which rule, and why.
+        /// The rule, and the reason.
         cause: String,
     },
 }

@@ -48,7 +48,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// Says why it is no record.
+    /// Says why the line is not a record.
     pub fn of_line(bytes: Vec<u8>) -> Result<Record, String> {
         reader::read(bytes).map(|(record, _)| record)
     }
@@ -103,7 +103,7 @@ pub struct QueryResult {
 /// appended at once.
 const FOLLOWING: u64 = 1024;
 
-/// Which end of the log is shown first, and how much.
+/// The end of the log that is shown first, and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Oldest first, the first so many.

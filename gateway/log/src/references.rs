@@ -1,4 +1,4 @@
-//! Which decisions of earlier segments the records of a closed segment belong to.
+//! Decisions of earlier segments to which the records of a closed segment belong.
 //!
 //! A question about an old decision need not read the segments in between. `STATE/references/NNNNNNNN` lists those
 //! ids, one a line, and has a line `gap` where the segment holds a `gap` record. It is a cache made from the

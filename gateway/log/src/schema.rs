@@ -1,4 +1,4 @@
-//! Which members a record of each kind has, of which type: a key that is not listed is an error.
+//! Members of each kind of record, and their types: a key that is not listed is an error.
 
 use stockade_text::json::{Kind, Value};
 

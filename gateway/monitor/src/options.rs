@@ -7,7 +7,7 @@ use stockade_base::places;
 
 use crate::Prefork;
 
-/// Which gateway a call uses, and the processes that are ready in case it is this one.
+/// The gateway that a call uses, and the processes that are ready in case this process is the gateway.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Where the gateway is, and where it keeps its things.

@@ -23,9 +23,9 @@ const STOPPED: &str = ", so the command was stopped";
 /// Content that one stream carried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
-    /// Which stream.
+    /// The stream.
     pub stream: Stream,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
     /// The first of them, up to [`SHORT_BYTES`].
     pub first: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Which caches in the home directory a command may change for itself alone, by the programs that stand in it.
+//! Caches in the home directory that a command may change for itself alone, by the programs that stand in it.
 //!
 //! Knowledge about programs is data, in `policies/caches.jsonc`. A command without such a program costs nothing here.
 

@@ -40,7 +40,7 @@ struct Known {
     asked: Asked,
 }
 
-/// Which files of the project are asked for.
+/// Files of the project that are asked for.
 #[derive(Debug, Default)]
 struct Asked {
     names: Vec<&'static str>,

@@ -234,7 +234,7 @@ pub struct Planned {
 pub struct Rest {
     /// Its private temporary directory.
     pub temporary: Temporary,
-    /// Which hosts it may reach through the proxy.
+    /// Hosts that the command may reach through the proxy.
     pub hosts: NetworkRules,
     /// Settings that grant the command nothing, described for people.
     pub withheld: Vec<String>,

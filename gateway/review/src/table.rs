@@ -1,5 +1,5 @@
-//! Which files a person's tools execute, by their names: `policies/review.jsonc`, and of `policies/paths/protected.jsonc` what
-//! is protected in the root alone.
+//! Files that a person's tools execute, by their names: those of `policies/review.jsonc`, and those of
+//! `policies/paths/protected.jsonc` that are protected in the root alone.
 
 use std::borrow::Cow;
 use std::path::Path;

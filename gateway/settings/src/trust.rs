@@ -1,4 +1,4 @@
-//! Which settings files of a project this person has trusted, by their content.
+//! Settings files of a project that this person has trusted, by their content.
 
 use std::fs;
 use std::io::{self, Write as _};

@@ -21,7 +21,7 @@ const LONGEST_TEXT: u64 = 4 << 20;
 /// The options and surroundings of one call, checked.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// Which gateway.
+    /// The gateway to use.
     pub options: Options,
     /// Context for requests.
     pub context: Context,
@@ -30,7 +30,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Returns the working directory without links, for what is told.
+    /// Returns the working directory without links, for messages.
     pub(crate) fn shown_directory(&self) -> String {
         let real = Path::new(&self.cwd).canonicalize().ok();
         real.and_then(|real| text_of(&real).ok()).unwrap_or_else(|| self.cwd.clone())
@@ -76,7 +76,7 @@ pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
     Ok(Call { options: options(common, &here), context, cwd })
 }
 
-/// Returns where relative paths of a call begin: a directory that is gone is no reason not to work in another.
+/// Returns where relative paths of a call begin: a removed directory does not prevent work in another.
 fn here(common: &Common) -> Result<PathBuf, Failure> {
     let named = common.cwd.as_ref().filter(|path| path.is_absolute());
     match (std::env::current_dir(), named) {

@@ -1,7 +1,7 @@
 //! The listener: takes the connections of all users, holds their shares, and passes each on to the keeper.
 //!
-//! It is a user of its own without any right, and reads nothing of a client: the bytes of a client are read by a process with the
-//! rights of that client. What it says to the keeper is not believed there. It ends with the keeper, and both begin again.
+//! The listener runs as a separate user without any right, and reads nothing of a client: a process with the rights of that
+//! client reads its bytes. The keeper does not believe what the listener says. Both end together, and begin again.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -94,7 +94,7 @@ fn keeper() -> io::Result<OwnedFd> {
 fn turn(listener: &UnixListener, keeper: &OwnedFd, quota: &mut Quota) -> Result<(), String> {
     let mut events = [
         PollFd::new(listener, PollFlags::IN),
-        // The keeper says nothing: what is told here is its end.
+        // The keeper sends nothing: an event here is its end.
         PollFd::new(keeper, PollFlags::IN),
     ];
     let pause = quota.pause().and_then(|it| Timespec::try_from(it).ok());

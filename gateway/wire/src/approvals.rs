@@ -68,7 +68,7 @@ pub enum ApprovalRequest {
     List,
     /// Says yes to one.
     Allow {
-        /// Which.
+        /// The question.
         id: String,
         /// For how long.
         #[serde(default)]
@@ -85,7 +85,7 @@ pub enum ApprovalRequest {
     },
     /// Says no to one.
     Deny {
-        /// Which.
+        /// The question.
         id: String,
         /// A word to the caller.
         #[serde(default)]
@@ -148,7 +148,7 @@ pub enum GrantRequest {
     List,
     /// Ends one at once.
     Revoke {
-        /// Which.
+        /// The grant.
         id: String,
     },
     /// Ends all at once.

@@ -34,7 +34,7 @@ pub enum SessionRequest {
     List,
     /// Ends a session: its tasks are stopped, and its network is gone.
     Close {
-        /// Which.
+        /// The session.
         session: String,
     },
 }

@@ -107,35 +107,35 @@ pub enum TaskAct {
     List,
     /// Returns one task.
     Show {
-        /// Which.
+        /// The task.
         task_id: String,
     },
     /// Returns output of a task.
     Output(OutputRequest),
     /// Waits until a task has ended.
     Wait {
-        /// Which.
+        /// The task.
         #[serde(alias = "shell_id")]
         task_id: String,
-        /// How long, in milliseconds; at most ten minutes.
+        /// Longest wait in milliseconds; at most ten minutes.
         timeout_ms: u64,
     },
     /// Stops a task: TERM, then KILL after two seconds.
     Stop {
-        /// Which.
+        /// The task.
         #[serde(alias = "shell_id")]
         task_id: String,
     },
     /// Gives a task input, as `stdin` does for a run.
     Input {
-        /// Which.
+        /// The task.
         task_id: String,
         /// The input.
         input: Input,
     },
     /// Forwards a port of the host's loopback interface to one on which a task listens, until the task ends.
     Open {
-        /// Which.
+        /// The task.
         task_id: String,
         /// The port of the task; none for the one on which it listens.
         #[serde(default)]
@@ -146,17 +146,17 @@ pub enum TaskAct {
     },
     /// Gives the terminal of a task another size.
     Resize {
-        /// Which.
+        /// The task.
         task_id: String,
         /// The size.
         window: Window,
     },
 }
 
-/// Which output of a task is asked for.
+/// A request for output of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputRequest {
-    /// Which task.
+    /// The task.
     #[serde(alias = "shell_id", alias = "bash_id")]
     pub task_id: String,
     /// The byte at which to begin; none for where the last request without an offset ended.

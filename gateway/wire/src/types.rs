@@ -162,7 +162,7 @@ pub struct Context {
     pub interactive: bool,
     /// Variables of the caller, in order; the gateway builds the command's environment from them.
     pub environment: Vec<(String, String)>,
-    /// Which front end, such as `run`, `socket`, `hook`.
+    /// The front end, such as `run`, `socket`, `hook`.
     pub door: String,
     /// The agent behind the front end, as it says.
     pub agent: Option<String>,
@@ -499,7 +499,7 @@ pub enum Event {
     Notice(String),
     /// The command runs and has a terminal of its own: what a person types is for that from now on.
     Terminal,
-    /// The command is a background task from now on. Nothing more is told of this run but its answer.
+    /// The command is a background task from now on. Only the answer of this run follows.
     Background(Box<TaskView>),
 }
 

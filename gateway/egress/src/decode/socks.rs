@@ -8,7 +8,7 @@ use stockade_policy::{Host, HostError};
 /// Longest request: a SOCKS 4 user and a name, each with its end.
 pub const MAX_REQUEST: usize = 1 << 10;
 
-/// Which of the two protocols.
+/// Version of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// SOCKS 4 or 4a.
@@ -43,7 +43,7 @@ pub enum SocksError {
     /// An address of an unknown kind.
     #[error("unknown type of address")]
     Kind,
-    /// A name that is none.
+    /// An invalid name of a host.
     #[error("invalid host in the request: {0}")]
     Host(HostError),
     /// The request does not end within `MAX_REQUEST` bytes.

@@ -1,4 +1,4 @@
-//! Which files of a working tree git writes when it goes from one version to another.
+//! Finds the files of a working tree that git writes when it goes from one version to another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;

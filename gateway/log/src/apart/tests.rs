@@ -394,7 +394,7 @@ fn nobody_approves_for_another_and_no_approver_is_made_up() {
     let Told::Replies(replies) = ask(&ada, Asked::Replies("1f".into())) else { panic!("answers") };
     let of_dee: Vec<_> = replies.into_iter().skip(1).map(|it| (it.uid, it.known)).collect();
     assert_eq!(of_dee, [(1003, known(&["ops", "night"])), (1003, known(&["oncall"]))]);
-    // It goes with the gateway that put it up.
+    // The question goes with the gateway that put it up.
     drop(ada);
     let gone = |told: Told| matches!(told, Told::Posted(shown) if shown.is_empty());
     while !gone(ask(&bob, Asked::Posted)) {

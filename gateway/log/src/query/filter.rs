@@ -1,4 +1,4 @@
-//! Which records a question is about.
+//! Filter for the records that a question is about.
 
 use jiff::{SignedDuration, Timestamp};
 use stockade_text::json::{Kind, Value};

@@ -1,4 +1,4 @@
-//! Why a call was decided as it was, and what came of it.
+//! The story of a call: the reasons for its decision, and its outcome.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::references::References;
 use crate::{Places, clock, files, line};
 use stockade_text::visible;
 
-/// Which decision.
+/// The decision that a question is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
     /// The one with this id, or to which the record with this id belongs.
@@ -50,7 +50,7 @@ pub struct Story {
     pub broken: Option<String>,
 }
 
-/// Returns the story of one decision; none when there is no such.
+/// Returns the story of one decision; none when there is no such decision.
 pub fn why(places: &Places, which: &Which) -> Result<Option<Story>, Error> {
     let directory = &places.directory;
     let mut unsigned = Unsigned::new(directory);

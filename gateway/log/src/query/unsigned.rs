@@ -1,4 +1,4 @@
-//! Which records no signature covered when they were appended: nobody can say that a gateway wrote them.
+//! Records that no signature covered when they were appended: nobody can say that a gateway wrote them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ pub struct Connection {
     #[serde(skip)]
     pub reference: String,
     pub action: Action,
-    /// Which of the run's connections; 0 for one that was refused before it was one.
+    /// Number of the connection within the run; 0 for an attempt that was refused before it became one.
     pub number: u64,
     /// `http`, `connect` or `socks`; `forward` for one that comes in to a task.
     pub way: &'static str,

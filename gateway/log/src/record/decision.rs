@@ -19,7 +19,7 @@ pub struct Decision {
     pub caller: Caller,
     pub agent: Agent,
     pub request: Request,
-    /// The tree of the command; none for tools that are no shell.
+    /// The tree of the command; none for tools other than a shell.
     pub tree: Option<CommandTree>,
     /// Real paths that rules were matched against: every name that each path goes through.
     pub paths: BTreeMap<PathBuf, Vec<PathBuf>>,
@@ -59,7 +59,7 @@ pub struct Request {
     pub tool: String,
     /// The tool's input as judged.
     pub input: Value,
-    /// The command; none for tools that are no shell.
+    /// The command; none for tools other than a shell.
     pub command: Option<Vec<u8>>,
     /// The input before a hook changed it, and which hook did.
     pub rewritten: Option<Rewritten>,
@@ -83,7 +83,7 @@ pub struct Request {
 pub struct Rewritten {
     /// The input before.
     pub received: Vec<u8>,
-    /// Which hook.
+    /// The hook that changed it.
     pub by: String,
 }
 
@@ -116,7 +116,7 @@ pub struct HookRun {
     pub error: Option<Text>,
 }
 
-/// Which rules were in force.
+/// The rules that were in force.
 #[derive(Debug, Clone, Serialize)]
 pub struct Policy {
     /// SHA-256 over all layers in order and the hook programs' digests.
@@ -127,7 +127,7 @@ pub struct Policy {
     pub source: &'static str,
 }
 
-/// Under what the command would run.
+/// The sandbox under which the command would run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sandbox {
     pub wanted: bool,

@@ -33,7 +33,7 @@ pub(super) struct Simple<'a> {
     pub(super) inputs: Vec<Range<usize>>,
 }
 
-/// Which text of a command.
+/// Position of a text in a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretPosition {
     Word(usize),

@@ -29,7 +29,7 @@ struct Look<'a> {
     until: Instant,
 }
 
-/// Which entries of a tree count.
+/// Entries of a tree that count.
 #[derive(Clone, Copy)]
 enum Counts {
     All,

@@ -72,7 +72,7 @@ impl Gateway {
     }
 }
 
-/// Which quota a session has used up.
+/// The quota that a session has used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
     Commands,

@@ -1,4 +1,4 @@
-//! Which lines of a file may be shown: what may be a secret by its name, its place or its shape is not.
+//! Selects the lines of a file that may be shown: a line that may be a secret by its name, its place or its shape may not.
 
 use stockade_shell::environment::{looks_like_credential, speaks_of_secret};
 

@@ -15,7 +15,7 @@ use crate::serve::rights::Rights;
 
 /// Longest line that may be such a request, in bytes.
 const LONGEST: usize = 2 << 20;
-/// Which settings tighten, and which files set them.
+/// Request that lists the settings that tighten, and the files that set them.
 const LIST: &str = "stockade_settings";
 /// Sets one that tightens.
 const TIGHTEN: &str = "stockade_tighten";

@@ -181,7 +181,7 @@ fn a_mode_is_the_one_of_the_beginning_or_of_the_host() {
     assert_eq!(modes.map(|mode| of(&rights(false), mode)), expected);
     let begun = rights(true).with(Vec::new());
     assert_eq!(modes.map(|mode| of(&begun, mode)), expected, "a host that said nothing");
-    // It set another mode before the one that holds: what comes late has that.
+    // The host set another mode before the current one: a late call in the former mode gets the current one.
     let host = under_a_host();
     assert_eq!(modes.map(|mode| of(&host, mode)), [d.clone(), p, a, d, None, None]);
     let host = Rights { may_bypass: true, ..under_a_host() };
