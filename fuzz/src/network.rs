@@ -1,4 +1,4 @@
-//! What a confined program sends to the proxy: the input alone, and put into a message that is right.
+//! Messages of a confined program to the proxy: the input alone, and the input inside a valid message.
 
 use stockade::decode::{body, hello, http, socks};
 use stockade_policy::Host;
@@ -34,7 +34,7 @@ pub fn host_holds(bytes: &[u8]) {
     }
 }
 
-/// What is handed on is a request for the same host, and nothing else.
+/// A request that is handed on is for the same host, and nothing else is.
 pub fn http_holds(bytes: &[u8]) {
     let messages = [REQUEST, TUNNEL, LENGTH].map(|message| put_into(message, bytes));
     for text in messages.into_iter().chain([bytes.to_vec()]) {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stockade_spec::{Match, Pattern};
 
-/// What a pattern covers it covers with all beneath, and a name stands for itself where its wildcards are written out.
+/// A pattern that covers a path covers all beneath, and a name matches itself where its wildcards are escaped.
 pub fn pattern_holds(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (wild, path) = text.split_once('\n').unwrap_or((&text, "/a/b.c"));

@@ -1,4 +1,4 @@
-//! What is fuzzed, and what must hold.
+//! The fuzz targets, and the properties that must hold.
 
 #[path = "network.rs"]
 mod network;
@@ -165,7 +165,7 @@ fn parse_holds(text: &[u8]) {
     }
 }
 
-/// What is in a text is in it as well when it is the text of `bash -c` and `eval`.
+/// A text holds the same commands when it is the text of `bash -c` and `eval`.
 fn nested_holds(text: &[u8]) {
     // Hidden characters weigh by place, and inside of quotes they weigh less.
     if !text.iter().all(|byte| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t' | b'\n')) {

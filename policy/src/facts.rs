@@ -139,7 +139,7 @@ pub enum Bringing {
     Unpacked(Unpacked),
 }
 
-/// Which files of its working tree git writes (`git(1)` and the pages of its commands). Commits are as they are typed
+/// Files of its working tree that git writes (`git(1)` and the pages of its commands). Commits are as they are typed
 /// (`gitrevisions(7)`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TreeChange {
@@ -195,7 +195,7 @@ pub struct Doubts {
 /// Changes of files that a builder may execute and to which no person has said yes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
-    /// Which files, and who wrote them, as a clause.
+    /// The files, and who wrote them, as a clause.
     pub told: String,
     /// Differs where the files or their contents differ.
     pub mark: String,

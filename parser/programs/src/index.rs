@@ -48,7 +48,7 @@ impl ByteRange {
     }
 }
 
-/// Which part of the table a line belongs to.
+/// The part of the table that a line belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Head,

@@ -57,7 +57,7 @@ fn read(text: &[u8], code: &str) -> stockade_parser::CommandTree {
     parse(text, &start, Programs::builtin(), &limits).confirm(&[])
 }
 
-/// What each answer of the witness to `a` gives.
+/// Returns the answers of the witness to `a`, each with the doubt that it gives.
 fn answers() -> Vec<(&'static str, Witness)> {
     let node = |kind, end, depth, broken| Node { kind, start: 0, end, depth, broken };
     let program = NodeKind::named("program");

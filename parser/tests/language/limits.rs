@@ -1,4 +1,4 @@
-//! What is beyond a limit is opaque, and nothing overflows.
+//! A text beyond a limit is opaque, and nothing overflows.
 
 use stockade_parser::{Limits, Programs, Reason, StartState, parse};
 

@@ -174,7 +174,7 @@ fn a_tilde_counts_behind_a_name_and_its_equals_sign() {
     assert_eq!(words("h --a=~ =~ 'a'=~ a=b=~ /=~ --a=b:~ a:~ 1=~"), [true; 8]);
 }
 
-/// What a command is for a rule: a function of the text needs none.
+/// Returns the kind of the last command: a function of the text needs no rule.
 fn kind(text: &str) -> Option<CommandKind> {
     tree(text).commands().last().map(|command| command.kind)
 }
@@ -214,7 +214,7 @@ fn a_name_is_a_function_only_where_it_surely_is() {
     }
     // An `unset` that is not to be seen in the text.
     assert_eq!(codes("h() { :; }; un'set' h; h x"), ["state"]);
-    // What a function of that name would start is listed as well as what the program does.
+    // Commands that a function of that name would start are listed as well as those of the program.
     let wrapped = tree("(bash() { :; }); bash -c 'h x'");
     assert!(wrapped.commands().iter().any(|it| it.words[0].exact() == Some(b"h")));
 }
@@ -300,7 +300,7 @@ fn a_mistake_in_an_expansion_ends_its_line_alone() {
     ] {
         assert_eq!(kind(text), Some(CommandKind::External), "{text}");
     }
-    // What stands on another line is not given up.
+    // A definition on another line is not given up.
     for text in [": $((1/0))\nh() { :; }\nh x", "h() { :; }\n: $((1/0))\nh x"] {
         assert_eq!(kind(text), Some(CommandKind::Function), "{text}");
     }

@@ -1,4 +1,4 @@
-//! What changes the meaning of what follows.
+//! Commands that change the meaning of what follows.
 
 use expect_test::expect;
 

@@ -13,7 +13,7 @@ use crate::Span;
 /// Deepest nesting of arrays and objects.
 pub const MAX_DEPTH: usize = 64;
 
-/// Which texts are accepted.
+/// Texts that are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// JSON as RFC 8259 has it.

@@ -48,7 +48,7 @@ fn beginning(command: &SimpleCommand) -> Option<String> {
     let works: Vec<&str> = rest.iter().take(2).take_while(|word| is_bare(word)).copied().collect();
     let is_runner = knowledge().runners.contains(program) || program.contains('/');
     let spelled = match (is_runner, works.as_slice()) {
-        // Which file or target of the project runs is part of what is allowed.
+        // The file or target of the project that runs is part of what the rule allows.
         (true, []) => vec![*rest.first()?],
         (true, works) => works.to_vec(),
         (false, [work, ..]) if command.words.len() > 2 => vec![*work],

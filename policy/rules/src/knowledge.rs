@@ -95,7 +95,7 @@ pub struct Search {
     pub recursive: Vec<&'static str>,
 }
 
-/// Which words of a remover are its operands.
+/// Words of a remover that are its operands.
 #[derive(Debug, Clone)]
 pub enum RemoverOperands {
     All,
@@ -125,7 +125,7 @@ pub struct Loss {
     pub unless: Vec<&'static str>,
     /// Options of the sub-command whose value is the next word.
     pub valued: Vec<&'static str>,
-    /// `when` speaks of the values of these options.
+    /// `when` is about the values of these options.
     pub behind: Vec<&'static str>,
     /// Loss that the command causes.
     pub lost: &'static str,
@@ -523,7 +523,7 @@ fn loss(row: &Row) -> Option<Loss> {
     })
 }
 
-/// Returns the sub-commands that a row speaks of, each as its words.
+/// Returns the sub-commands that a row names, each as its words.
 fn commands(row: &Row) -> Option<Vec<Vec<&'static str>>> {
     Some(texts(row, "commands")?.iter().map(|it| it.split(' ').collect()).collect())
 }

@@ -43,7 +43,7 @@ pub(super) fn listed(settled: &[Settled], deciding: usize) -> Vec<usize> {
     places
 }
 
-/// Which commands a command starts, and which of its texts are not read: found once for a text.
+/// Commands that a command starts, and its texts that are not read: found once for a text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inside {
     /// Places of a command and of one that it starts itself, sorted.

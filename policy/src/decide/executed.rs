@@ -1,4 +1,4 @@
-//! Which files a text executes besides those whose names it has.
+//! Finds the files that a text executes besides those that it names.
 
 use stockade_parser::{CommandTree, EffectKind, SimpleCommand, Word};
 
@@ -15,7 +15,7 @@ const TELLING: [&[u8]; 6] = [b"--version", b"-V", b"-VV", b"-v", b"--help", b"-h
 const INTERPRETED: [&[u8]; 9] =
     [b".py", b".js", b".mjs", b".cjs", b".ts", b".rb", b".pl", b".php", b".lua"];
 
-/// Which files a text executes.
+/// Files that a text executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Executed {
     /// Those that it names.

@@ -116,7 +116,7 @@ fn add_possible(
     }
 }
 
-/// Which places a path that is looked at stands for.
+/// Places that a path stands for when it is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
     /// The path alone.
@@ -150,7 +150,7 @@ pub(super) fn add_linked(
     }
 }
 
-/// Returns the rules of `effect` that speak of paths with this access, whether they match or not.
+/// Returns the rules of `effect` about paths with this access, whether they match or not.
 pub(super) fn related(context: &Context<'_>, effect: Decision, access: Access) -> Vec<usize> {
     let indices = indices(context, effect, access);
     indices.into_iter().flat_map(|(index, _)| index.all().iter().copied()).collect()
@@ -189,7 +189,7 @@ fn indices<'a>(
     }
 }
 
-/// A bare `Read` or `Edit` speaks of every path.
+/// A bare `Read` or `Edit` is about every path.
 fn tool_level(context: &Context<'_>, effect: Decision, access: Access) -> Vec<Hit> {
     let tools: &[&str] = match (effect, access) {
         (Decision::Deny, Access::Write) => &["Edit", "Read"],

@@ -113,7 +113,7 @@ fn fits(glob: &Glob, text: &[u8]) -> bool {
     matches(glob, text, first_of(glob))
 }
 
-/// Which bytes the first star stands for beside those of a label.
+/// Returns the bytes that the first star stands for beside those of a label.
 fn first_of(glob: &Glob) -> &'static [u8] {
     let head: Vec<u8> = glob.iter().map_while(|it| *it).collect();
     let host = head.rsplit(|byte| *byte == b'@').next().unwrap_or_default();
@@ -136,7 +136,7 @@ fn matches(glob: &Glob, text: &[u8], first: &'static [u8]) -> bool {
                 || (begun && first.contains(&byte))
         }
     };
-    // Places of the pattern that what was read so far may have come to.
+    // Places of the pattern that the text read so far may have reached.
     let mut places = vec![false; glob.len() + 1];
     if let Some(start) = places.first_mut() {
         *start = true;

@@ -91,7 +91,7 @@ impl<'a> Shell<'a> {
         let raw = if command.via.is_empty() { command.span.of(self.source) } else { &[] };
         let mut forms = CommandForms::new(&command.assignments, &command.words, raw);
         if command.position == Position::Shell {
-            // Which shell it is depends on the account and its settings: rules for any of them meet it.
+            // The shell depends on the account and its settings: rules for any shell match.
             let rest = command.words.iter().skip(1);
             for name in &knowledge().shells {
                 let name = Word::literal(command.span, name.as_bytes());
@@ -167,7 +167,7 @@ pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
     drafts
 }
 
-/// The rules that speak of every Bash call.
+/// The rules about every Bash call.
 struct ToolHits {
     /// Deny and ask rules.
     strict: Vec<Hit>,

@@ -142,7 +142,7 @@ fn kept_symbol(byte: u8) -> Symbol {
 
 /// Says whether there is a name that both patterns match.
 fn meet(left: &[Symbol], right: &[Symbol]) -> bool {
-    // Which beginnings of `right` fit the beginning of `left` so far.
+    // Says of each beginning of `right` whether it fits the beginning of `left` so far.
     let mut fits = vec![false; right.len() + 1];
     if let Some(first) = fits.first_mut() {
         *first = true;

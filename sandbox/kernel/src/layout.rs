@@ -1,4 +1,4 @@
-//! Which mounts make the file rules true: a function from rules to a list.
+//! Mounts that make the file rules true: a function from rules to a list.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub const OWN: &[&str] = &["/dev", "/proc", "/sys"];
 #[derive(Default)]
 struct Said {
     hides: bool,
-    /// A rule speaks of reading; one that only protects does not.
+    /// A rule is about reading; a rule that only protects is not.
     reads: bool,
     forbids: bool,
     writes: bool,

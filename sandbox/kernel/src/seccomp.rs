@@ -297,7 +297,7 @@ pub fn table(options: Options) -> Table {
     }
     if options.supervised {
         set(libc::SYS_connect, Vec::new(), Verdict::Notify);
-        // Which sockets are the run's own is known by their making.
+        // The supervisor learns the run's own sockets when they are bound.
         set(libc::SYS_bind, Vec::new(), Verdict::Notify);
     }
     if options.guarded {

@@ -49,7 +49,7 @@ fn run(act: &str) -> (Option<i32>, String) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It may be dead before it reads.
+    // The worker may be dead before it reads.
     let _ = child.stdin.take().unwrap().write_all(b"input");
     let output = child.wait_with_output().unwrap();
     (output.status.signal(), String::from_utf8_lossy(&output.stdout).into_owned())

@@ -46,7 +46,7 @@ pub(super) struct Prepared {
     pub(super) counted: Counted,
 }
 
-/// Which calls go to the supervisor.
+/// Calls that go to the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Supervision {
     None,

@@ -23,7 +23,7 @@ pub(super) struct Ready {
     confined: Option<Confined>,
     /// Opened before the view was made, see [`Host`].
     mounts: File,
-    /// Which interface it was to have, for another one that takes its place.
+    /// Interface that this side was to have, for another side that takes its place.
     loopback: Option<Loopback>,
 }
 

@@ -1,4 +1,4 @@
-//! Which variables of git's configuration a repository that a run makes may not have.
+//! Variables of git's configuration that a repository made by a run may not have.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

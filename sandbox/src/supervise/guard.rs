@@ -1,4 +1,4 @@
-//! Which names may not come into being: a function of paths.
+//! Names that may not come into being: a function of paths.
 
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -256,7 +256,7 @@ impl Guard {
             && self.patterns.iter().any(|it| it.0.matches(path) == Match::Beneath)
     }
 
-    /// Returns where the pattern comes from that covers something beneath a link at `path`, and not beneath its `target`,
+    /// Returns the origin of the pattern that covers something beneath a link at `path`, and not beneath its `target`,
     /// where this run may write. One is none that does not lead to it by its text alone.
     pub(super) fn leads_past(&self, path: &Path, target: Option<&Path>) -> Option<&String> {
         if target.is_some_and(|target| !self.is_in_region(target)) || !self.is_in_region(path) {

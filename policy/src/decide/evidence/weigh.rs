@@ -1,4 +1,4 @@
-//! Which rules were weighed for a part, which won, and why the others did not.
+//! Rules that were weighed for a part: the winner, and the others with the reason why they did not win.
 
 use stockade_parser::{EffectKind, SimpleCommand, Word};
 
@@ -103,7 +103,7 @@ fn outcome(context: &Context<'_>, settled: &Settled, hit: &Hit, rule: &Rule) -> 
     }
 }
 
-/// Returns the rules that speak of the same program, path or tool, whether they match or not.
+/// Returns the rules about the same program, path or tool, whether they match or not.
 fn near(question: &Question<'_>, draft: &Draft) -> Vec<RuleId> {
     let context = question.context;
     let mut found = Vec::new();
@@ -127,7 +127,7 @@ fn near(question: &Question<'_>, draft: &Draft) -> Vec<RuleId> {
     found
 }
 
-/// Says why a rule that speaks of the same thing does not match.
+/// Says why a rule about the same thing does not match.
 fn missed(question: &Question<'_>, draft: &Draft, id: RuleId, rule: &Rule) -> String {
     let (Subject::Command(place), Some(shell)) = (draft.subject, question.shell) else {
         return "it does not match".to_owned();

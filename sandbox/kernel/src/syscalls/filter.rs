@@ -1,4 +1,4 @@
-//! Which Landlock the kernel has, and installing filters.
+//! Finds the Landlock ABI of the kernel, and installs filters.
 
 use std::io;
 use std::os::fd::OwnedFd;

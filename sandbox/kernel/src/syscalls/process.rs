@@ -13,7 +13,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::{check, owned};
 
-/// Which side of a fork this is.
+/// Side of a fork.
 pub enum Fork {
     /// The new process.
     Child,

@@ -1,7 +1,7 @@
 //! Options in front: a deny rule for `git push` is about `git --no-pager -C x push` as well.
 //!
-//! Which options take a value is not asked here: a rule that forbids is tried with and without. So `git -C push log` counts
-//! as `git push log`, too.
+//! This code does not ask which options take a value: a rule that forbids is tried with and without. So `git -C push log`
+//! counts as `git push log`, too.
 
 use stockade_parser::{Word, WordClass};
 
@@ -9,7 +9,7 @@ use stockade_parser::{Word, WordClass};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Option,
-    /// An option that brings its value, or a word that is none.
+    /// An option that brings its value, or a word that is not an option.
     Other,
     Unknown,
 }
