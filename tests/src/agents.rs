@@ -18,13 +18,13 @@ use endpoint::{Endpoint, Script};
 pub struct Line {
     /// The agent.
     pub agent: &'static str,
-    /// Through which layer of the gate.
+    /// The layer of the gate that the agent goes through.
     pub path: &'static str,
-    /// What was tried.
+    /// The case that was tried.
     pub case: &'static str,
-    /// What came of it.
+    /// Its result.
     pub result: String,
-    /// It is as it must be.
+    /// True if the result is as it must be.
     pub good: bool,
 }
 
@@ -36,7 +36,7 @@ const GARBAGE: &str = "echo x > garbage.txt";
 const HUNG: &str = "echo x > hung.txt";
 const SUB_ALLOWED: &str = "echo x > sub-allowed.txt";
 const SUB_DENIED: &str = "touch sub-denied.txt";
-/// What a rule of the agent's own settings denies, and that rule.
+/// A command that a rule of the agent's own settings denies, and that rule.
 const OWN: &str = "mkdir own-rule";
 const OWN_RULE: &str = "Bash(mkdir:*)";
 /// Needs a terminal, which the script of the model asks for where the agent has a word for it.
@@ -201,7 +201,7 @@ fn without_hook(client: Client, place: &Place) {
     }
 }
 
-/// What came of one run.
+/// Traces of one run.
 struct Seen<'a> {
     client: Client,
     path: &'static str,
@@ -243,7 +243,7 @@ impl Seen<'_> {
     }
 
     fn denied(&self, case: &'static str, file: &str) -> Line {
-        // Of this command: the main conversation and the sub-agent are each told of their own.
+        // The words name this command: the main conversation and the sub-agent are each told of their own.
         let told = self.endpoint.was_told(&[&format!("denied `touch {file}`"), RULE]);
         match (self.came(file), self.made(file), told) {
             (_, true, _) => self.line(case, false, "RAN"),

@@ -36,13 +36,13 @@ pub struct Case {
     pub place: String,
     /// The settings.
     pub layers: Vec<(Layer, bool, String)>,
-    /// What else is known.
+    /// Further facts.
     pub facts: Facts,
     /// Further fields of the tool input.
     pub input: Vec<(String, String)>,
     /// A command, or the name of a tool and its input.
     pub question: String,
-    /// What is right.
+    /// The right answer.
     pub expectation: String,
 }
 

@@ -13,7 +13,7 @@ use crate::Place;
 #[derive(Debug)]
 pub struct Gateway {
     child: Child,
-    // What it says further has a reader that stays.
+    // Reader that stays for further output of the gateway.
     _said: BufReader<ChildStdout>,
     /// Where it listens.
     pub socket: PathBuf,
@@ -90,7 +90,7 @@ impl Drop for Gateway {
 /// The other end of a connection.
 #[derive(Debug)]
 pub struct Peer {
-    /// What is sent goes here.
+    /// Stream to the gateway.
     pub stream: UnixStream,
     reader: BufReader<UnixStream>,
     last: u64,

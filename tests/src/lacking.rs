@@ -38,7 +38,7 @@ impl Refused {
         self.when(argument, SeccompCmpOp::MaskedEq(bits.into()), 0)
     }
 
-    /// It fails with this error.
+    /// Makes the call fail with this error.
     pub fn error(self, errno: i32) -> Refused {
         Refused { errno, ..self }
     }

@@ -21,20 +21,20 @@ use cage::Cage;
 use judge::Miss;
 use scenery::Scenery;
 
-/// What the oracle found out about one text.
+/// Findings of the oracle about one text.
 #[derive(Debug, Default)]
 pub struct Finding {
     /// The tree is opaque: it promises nothing about programs and files.
     pub flagged: bool,
     /// Programs that ran.
     pub ran: usize,
-    /// Those of them that the tree has word for word.
+    /// The number of them that the tree has word for word.
     pub exact: usize,
     /// Those that the tree has otherwise, as they ran.
     pub inexact: Vec<Vec<Vec<u8>>>,
     /// For each program that the tree has with exact words only, in order, its words and whether it ran.
     pub predicted: Vec<(Vec<u8>, bool)>,
-    /// What got past. Empty if the tree is opaque.
+    /// Programs and writes that got past. Empty if the tree is opaque.
     pub missed: Vec<Miss>,
 }
 

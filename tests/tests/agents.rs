@@ -187,7 +187,7 @@ fn the_directory_that_a_call_names_chooses_neither_project_nor_rules() {
         assert_eq!(word(&flag, "cat x", "secret"), "deny", "{agent}");
         assert_eq!(word(&flag, "cat secret/x", "."), "deny", "{agent}");
         assert_eq!(word(&flag, "cat x", "src"), "allow", "{agent}");
-        // It is not a working directory of the session because a call names it.
+        // A directory does not become a working directory of the session because a call names it.
         assert_ne!(word(&[], "cat x", &elsewhere), "allow", "{agent}");
         assert_eq!(word(&["--rewrite"], "echo a", &elsewhere), "deny", "{agent}");
         assert_eq!(word(&["--rewrite"], "echo a", "src"), "allow", "{agent}");

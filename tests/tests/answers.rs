@@ -1,4 +1,4 @@
-//! What an answer of a person counts for, and what becomes of a call that was given up before its command started.
+//! Effect of a person's answer, and the fate of a call that was given up before its command started.
 
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -60,7 +60,7 @@ fn a_yes_is_no_longer_one_when_settings_or_links_changed_since_the_question() {
         (&plain, &|| settings(&place, &outside), "needs_person"),
         (&outside, &|| settings(&place, &plain), "needs_person"),
         (&outside, link, "denied"),
-        // What was shown holds something else now.
+        // The file that was shown holds something else now.
         (&plain, other, "needs_person"),
         (&outside, other, "needs_person"),
     ] {
@@ -226,7 +226,7 @@ fn clients_that_take_all_descriptors_neither_keep_the_gateway_busy_nor_leave_a_t
         std::thread::park_timeout(Duration::from_millis(100));
     }
     assert!(spent() - before < 30, "{} hundredths", spent() - before);
-    // What could not be done then is not in the way of the next command.
+    // A command that could not run then is not in the way of the next one.
     give(&mut early, &place, json!({"shell": "true"}));
     assert_ne!(early.outcome(), "ran");
     drop(others);

@@ -95,7 +95,7 @@ fn a_question_waits_and_a_yes_from_elsewhere_runs_what_was_asked() {
     let output = ended(running);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(place.project().join("made").exists());
-    // It serves once.
+    // An answer serves once.
     let again = place.output(["approvals", "allow", id]);
     assert_eq!(again.status.code(), Some(122));
     assert!(text(&again.stderr).starts_with(&format!("stockade: no open question `{id}`\n")));
@@ -166,7 +166,7 @@ fn neither_the_program_that_asks_nor_a_sandboxed_command_answers() {
     );
 }
 
-/// Starts a command of an agent, answers its question with these words, and returns what came of it.
+/// Starts a command of an agent, answers its question with these words, and returns its output.
 fn answered(place: &Place, line: &str, words: &[&str]) -> Output {
     let running = start(place, line);
     let id = until_one(place)["id"].as_str().expect("an identity").to_owned();
@@ -201,7 +201,7 @@ fn what_is_allowed_for_minutes_is_not_asked_again_until_it_is_revoked() {
     let [grant] = &grants(&place)[..] else { panic!("one grant") };
     assert_eq!(grant["rule"], "Bash(touch made)");
     assert_eq!(ended(start(&place, "touch made")).status.code(), Some(0));
-    // It is for calls of this directory without a session, and for nothing else that the rule does not match.
+    // The grant is for calls in this directory, without a session, that the rule matches, and for nothing else.
     place.write("project/below/file", "");
     is_asked(&place, &["run", "--", "touch other"]);
     is_asked(&place, &["run", "--", "cd / && touch made"]);

@@ -1,4 +1,4 @@
-//! What cannot be recorded does not run, and the reason is told in one clear line.
+//! A command that cannot be recorded does not run, and one clear line tells the reason.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What is broken, missing or in the way: each ends with one clear line, one thing to try, status 122 and a stable
-//! code, soon, and nothing has run. As the user who tests and, where root tests, as an ordinary user too.
+//! Input and files that are broken, missing or in the way: each ends with one clear line, one thing to try, status 122 and a
+//! stable code, soon, and nothing has run. As the user who tests and, where root tests, as an ordinary user too.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -15,7 +15,7 @@ use stockade_tests::{Place, is_root, skip};
 
 /// The ordinary user, where root tests.
 const NOBODY: u32 = 65534;
-/// What the command would leave behind.
+/// A command that would leave a file behind.
 const MARK: &str = "touch made-by-the-command";
 
 fn text(bytes: &[u8]) -> String {
@@ -419,7 +419,7 @@ fn closed_descriptors_change_nothing_but_what_is_seen() {
     }
 }
 
-/// What an agent sees end by a signal is not an answer, and it runs the command.
+/// An agent takes the end of a hook by a signal for no answer, and runs the command.
 #[test]
 fn a_hook_that_may_open_nothing_says_no() {
     let place = Place::new("no-descriptors");

@@ -186,7 +186,7 @@ fn a_cache_that_is_not_there_is_named_in_the_temporary_directory_and_not_made() 
     let shown = |command: &mut Command| outcome(&command.output().unwrap());
     let seen = shown(&mut place.stockade(["run", text]));
     assert_eq!(seen, (Some(0), "/tmp/.npm\n/tmp/.cargo\n".to_owned()));
-    // What the person has set, or has, stays.
+    // A variable that the person has set stays, and a cache that the person has is used.
     let mut set = place.stockade(["run", text]);
     set.env("npm_config_cache", "/somewhere").env("CARGO_HOME", "/elsewhere");
     assert_eq!(shown(&mut set), (Some(0), "/somewhere\n/elsewhere\n".to_owned()));

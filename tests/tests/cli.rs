@@ -101,7 +101,7 @@ fn options_stand_before_or_after_the_subcommand() {
     let other = r#"{"permissions": {"deny": ["Bash(cat:*)"]}}"#;
     check(&place.output(["--settings", deny, "check", "ls"]), 120, "stockade: denied `ls`");
     check(&place.output(["check", "--settings", deny, "ls"]), 120, "stockade: denied `ls`");
-    // What stands in both places is joined, never dropped.
+    // Options in both places are joined, never dropped.
     for command in ["ls", "cat x"] {
         let output = place.output(["--settings", deny, "check", "--settings", other, command]);
         check(&output, 120, "stockade: denied");

@@ -89,7 +89,7 @@ fn statuses_and_streams_are_those_of_the_command() {
 fn sources(place: &Place, bytes: &[u8]) -> Vec<(&'static str, Stdio)> {
     let written = |mut to: Box<dyn std::io::Write + Send>| {
         let bytes = bytes.to_vec();
-        // It ends when all is taken or the reader is gone.
+        // The thread ends when all is taken or the reader is gone.
         std::thread::spawn(move || to.write_all(&bytes));
     };
     let (pipe, end) = std::io::pipe().expect("a pipe");
@@ -138,7 +138,7 @@ fn input_and_output_pass_through_every_kind_of_descriptor() {
     let mut command = place.stockade(["shell", "-c", "head -c 300000 | wc -c"]);
     let output = command.stdin(File::open("/dev/zero").expect("it")).output().expect("it ends");
     assert_eq!(seen(&output), (Some(0), "300000\n".to_owned(), String::new()));
-    // Without any input there is none, and what nobody wants is not waited for.
+    // Without any input the command gets none, and `stockade` does not wait for input that nobody wants.
     let output = place.stockade(["shell", "-c", "cat; echo end"]).stdin(Stdio::null()).output();
     assert_eq!(seen(&output.expect("it")), (Some(0), "end\n".to_owned(), String::new()));
     let (pipe, held) = std::io::pipe().expect("a pipe");
@@ -216,12 +216,12 @@ fn a_signal_is_heard_while_nobody_reads_what_the_command_writes() {
         [(Box::new(socket), OwnedFd::from(end).into()), (Box::new(pipe), writer.into())];
     for (mut output, given) in outputs {
         let mut child = place.stockade(["shell", "-c", "yes"]).stdout(given).spawn().expect("it");
-        // It writes as fast as it is read: more than one piece has come, and the next ones are on their way.
+        // `yes` writes as fast as it is read: more than one piece has come, and the next ones are on their way.
         let mut some = [0; 1 << 16];
         output.read_exact(&mut some).expect("its output");
         let before = newest(&place)["seq"].as_u64();
         signal(child.id(), "TERM");
-        // It is over although not a word more was read.
+        // The command is over although not a word more was read.
         until("the result", || {
             let record = newest(&place);
             record["kind"] == "result" && record["seq"].as_u64() > before

@@ -13,7 +13,7 @@ use stockade_tests::{Place, is_root, root, skip};
 /// A user without any rights of root.
 const ORDINARY: u32 = 65534;
 
-/// What no command may print.
+/// A secret that no command may print.
 const SECRET: &str = "pw4711";
 
 /// Runs `test` as this user, and as an ordinary one if that is root.
@@ -233,7 +233,7 @@ const MIXED: [(&str, &str, &str); 11] = [
         "[source.crates-io]\nreplace-with = \"mine\"\n[source.mine]\nregistry = \"sparse+http://127.0.0.1:9/\"\n[registries.mine]\ntoken = \"pw4711\"\n",
         "[source.crates-io]\nreplace-with = \"mine\"\n[source.mine]\nregistry = \"sparse+http://127.0.0.1:9/\"\n[registries.mine]\n",
     ),
-    // What is not read as such a file is hidden.
+    // A file that cannot be read in its format is hidden.
     (".tofurc", "credentials \"x\" {\n token = \"pw4711\"\n", ""),
     (".bunfig.toml", "[install]\nregistry = '''http://u:pw4711@h'''\n", ""),
 ];
@@ -540,7 +540,7 @@ fn a_rule_about_such_files_answers_for_them_and_a_wider_one_does_not() {
         settings("Read(.env)");
         assert_eq!(String::from_utf8_lossy(&run("cat .env").stdout), "A=pw4711\n");
         assert_eq!(read(), "allow");
-        // Who does not name it sees it empty all the same.
+        // A command that does not name the file sees it empty all the same.
         assert_eq!(String::from_utf8_lossy(&run("bash act.sh").stdout), "");
     });
 }

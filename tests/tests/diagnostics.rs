@@ -30,7 +30,7 @@ fn violations(place: &Place, script: &str) -> Vec<Value> {
     object["violations"].as_array().expect("a list").clone()
 }
 
-/// What is told of the first violation but for process numbers.
+/// Returns the first violation without its process number.
 fn first(violations: &[Value]) -> Value {
     let mut first = violations.first().expect("a violation").clone();
     let object = first.as_object_mut().expect("an object");
@@ -98,7 +98,7 @@ fn a_refusal_is_told_whatever_the_status_is_but_not_what_programs_do_without() {
     assert_eq!(lines(&place, "mkdir ~/new | cat"), seen);
     let seen = refused("open", "new", "make that file, then ");
     assert_eq!(lines(&place, "true; echo x > ~/new; echo on"), seen);
-    // What a program keeps in the home directory it does without; where the text names it, it is what was wanted.
+    // A program does without a file that it keeps in the home directory; a file that the text names was wanted.
     place.write("project/tool.sh", "echo x >> ~/.cache/tool; exit $1");
     let none: Vec<String> = Vec::new();
     assert_eq!(lines(&place, "bash tool.sh 0"), none);
@@ -179,7 +179,7 @@ fn what_a_command_leaves_running_is_named_when_it_is_ended() {
     let named = |name: &str| format!("until grep -q {name} /proc/$!/comm; do :; done");
     let one = format!("sleep 60 & {}; echo on", named("sleep"));
     let two = format!("{one}; perl -e 'sleep 60' & {}; exit 3", named("perl"));
-    // Who has ended, and waits to be looked at, was not left running.
+    // A process that has ended, and waits to be reaped, was not left running.
     let dead =
         "perl -e '$p = fork or exit; do { open F, \"/proc/$p/stat\"; $_ = <F> } until / Z /'";
     let told = |text: &str| {
@@ -322,7 +322,7 @@ fn a_limit_names_the_line_that_raises_it_and_that_line_does() {
     let (_, stderr) = run(&place, act);
     let expected = told(2 << 20, &user_file, "user", "4MiB");
     assert!(stderr.lines().any(|line| line == expected), "{stderr}");
-    // What is no limit is refused where it stands, and nothing runs.
+    // An invalid limit is refused where it stands, and nothing runs.
     set("much");
     let (status, stderr) = run(&place, act);
     assert_eq!(status, Some(122), "{stderr}");
@@ -357,7 +357,7 @@ fn a_configuration_that_was_planted_is_put_aside_told_and_recorded() {
     let (status, stderr) = run(&place, act);
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stderr.starts_with("stockade: found core.fsmonitor in "), "{stderr}");
-    // It is the one thing told, whatever else was refused.
+    // The planted configuration is the one thing told, whatever else was refused.
     let other = "echo x > /etc/made-by-the-test; git init -q b && echo '[core] fsmonitor = x' >> b/.git/config; exit 3";
     let (status, stderr) = run(&place, other);
     let own = stderr.lines().find(|line| line.starts_with("stockade: ")).unwrap_or_default();
@@ -524,7 +524,7 @@ fn without_namespaces_a_command_runs_with_less_only_when_the_settings_accept_it(
     {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
-    // What the sandbox would have allowed by itself is asked.
+    // A command that the sandbox would have allowed by itself needs a person.
     user(&place, &json!({"sandbox": {"failIfUnavailable": false}}));
     let output = without_namespaces(&place, "touch asked.txt");
     assert_eq!(output.status.code(), Some(121), "{}", text(&output.stderr));

@@ -29,7 +29,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the lines of a page that are no code.
+/// Returns the lines of a page outside of code.
 fn prose(page: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     page.lines().filter(move |line| {
@@ -181,7 +181,7 @@ fn command_lines_that_the_pages_show_are_read() {
     let place = Place::new("docs-lines");
     let programs = place.root.join("programs");
     place.write("programs/stockade", READS);
-    // What belongs to another program, or changes the machine, does nothing here.
+    // Programs that are not part of stockade, or change the machine, do nothing here.
     for name in ["npm", "podman", "docker", "cargo", "install", "apparmor_parser", "systemctl"] {
         place.write(&format!("programs/{name}"), "#!/bin/bash\nexit 0\n");
     }

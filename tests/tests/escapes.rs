@@ -19,17 +19,17 @@ fn text(line: &Value, key: &str) -> String {
     line[key].as_str().expect("a text").to_owned()
 }
 
-/// What `Bash(PROGRAM *)` alone decides about a command.
+/// Returns the decision of `Bash(PROGRAM *)` alone about a command.
 fn decided(program: &str, command: &str) -> Decision {
     decided_by(vec![format!("Bash({program} *)")], command)
 }
 
-/// What these allow rules alone decide about a command.
+/// Returns the decision of these allow rules alone about a command.
 fn decided_by(rules: Vec<String>, command: &str) -> Decision {
     decided_under(serde_json::json!({"allow": rules}), command)
 }
 
-/// What these permissions alone decide about a command.
+/// Returns the decision of these permissions alone about a command.
 fn decided_under(permissions: Value, command: &str) -> Decision {
     let settings = serde_json::json!({ "permissions": permissions }).to_string();
     let facts = plain_facts();
@@ -126,7 +126,7 @@ fn ordinary_uses_stay_allowed_under_a_wildcard_rule() {
     }
 }
 
-/// What the rules `Bash(PROGRAM *)` for every program that the text names, and `also`, decide about it.
+/// Returns the decision about a command of the rules `Bash(PROGRAM *)` for every program that it names, and of `also`.
 fn decided_with_all(command: &str, also: &[&str]) -> Decision {
     let tree = tree::read(command.as_bytes());
     let named = tree.commands().iter().filter(|command| command.via.is_empty());
@@ -137,7 +137,7 @@ fn decided_with_all(command: &str, also: &[&str]) -> Decision {
 
 #[test]
 fn harmless_uses_stay_allowed_under_wildcard_rules() {
-    // What is not in this file was read and held to be harmless.
+    // A use that is not in this file was read and held to be harmless.
     let marks: BTreeMap<String, String> = lines("tests/corpus/tldr-uses.jsonl")
         .iter()
         .map(|mark| (text(mark, "id"), text(mark, "use")))

@@ -125,7 +125,7 @@ fn a_slow_reader_is_told_what_it_missed_and_can_come_back_for_it() {
     let mut slow = gateway.greet();
     slow.request("subscribe", json!({ "follow": true, "kinds": ["decision"] }));
     assert_eq!(told(&mut slow), json!({ "caught_up": {} }));
-    // It reads nothing while many calls are recorded; nobody else waits for it.
+    // The slow reader reads nothing while many calls are recorded; nobody else waits for it.
     let mut busy = gateway.greet();
     let (mut asked, mut answered) = (0, 0);
     while answered < 1800 {
@@ -151,7 +151,7 @@ fn a_slow_reader_is_told_what_it_missed_and_can_come_back_for_it() {
     assert!(first > *sequences.last().expect("some came before"), "{gap} {sequences:?}");
     let next = told(&mut slow)["record"]["seq"].as_u64().expect("a number");
     assert!(next > last, "{gap} {next}");
-    // What was left out can be had.
+    // The records that were left out can be had.
     let mut again = gateway.greet();
     again.request("subscribe", json!({ "from": first, "kinds": ["decision"] }));
     let (lines, _) = told_until_end(&mut again);
@@ -200,7 +200,7 @@ fn the_command_line_prints_what_the_gateway_tells() {
         following.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(following.stdout.take().expect("its output")).lines();
     let end = Instant::now() + Duration::from_secs(60);
-    // It says nothing before it listens, so calls are recorded until it tells one.
+    // `events` prints nothing before it listens, so calls are recorded until it prints one.
     let (told, first) = std::sync::mpsc::channel();
     let reading = std::thread::spawn(move || {
         let line = lines.next().expect("a line").expect("a line");

@@ -52,7 +52,7 @@ fn hook(place: &Place, options: &[&str], line: &str) -> Child {
     hook
 }
 
-/// What the agent is to run in the place of its command.
+/// Returns the command that the agent is to run in the place of its own.
 fn rewritten(output: &Output) -> String {
     let answer: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{} {}", text(&output.stdout), text(&output.stderr)));

@@ -114,7 +114,7 @@ fn a_program_that_lies_only_in_the_project_stays_confined() {
     assert!(!mark.exists());
 }
 
-/// What `stockade hook claude` decides about a command that the agent runs itself.
+/// Returns the decision of `stockade hook claude` about a command that the agent runs itself.
 fn hooked(place: &Place, search: &str, line: &str) -> String {
     let frame = json!({
         "session_id": "s", "cwd": place.project(), "hook_event_name": "PreToolUse",

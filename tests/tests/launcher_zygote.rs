@@ -155,7 +155,7 @@ fn mount(from: &Path, to: &Path) -> bool {
 }
 
 fn a_forked_launcher_has_no_descriptors_but_its_own() {
-    // What a launcher must not have.
+    // A descriptor that a launcher must not have.
     let held = File::open("/etc/passwd").unwrap();
     let mut zygote = LauncherZygote::fork().unwrap();
     let loopback = zygote.loopback().unwrap();
@@ -172,7 +172,7 @@ fn a_forked_launcher_has_no_descriptors_but_its_own() {
             let mut expected = own.map(str::to_owned).to_vec();
             expected.extend(more.iter().map(|it| (*it).to_owned()));
             expected.sort();
-            // It has just forked its confined side, and what is that one's it is about to close.
+            // The launcher has just forked its confined side, and is about to close the descriptors of that side.
             if found == expected {
                 break;
             }
@@ -238,7 +238,7 @@ fn only_runs_that_are_watched_and_keep_to_the_ports_have_a_network_together() {
     for (name, own) in &others {
         assert!(![&shared, &host].contains(&own), "{name}: {own}");
     }
-    // What has the host's network has that, and not a session's.
+    // A run with the host's network has that, and not a session's.
     for spec in [
         SandboxSpec { network: Network::Host, ..spec.clone() },
         SandboxSpec { confine: false, ..spec.clone() },

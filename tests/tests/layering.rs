@@ -1,4 +1,4 @@
-//! Who may import whom, how much each crate may pull in, under which licences, and where `unsafe` may stand.
+//! Checks which crates import which, how much each crate may pull in, under which licences, and where `unsafe` may stand.
 //!
 //! The rules are those of `docs/internals/architecture.md`; this test reads `cargo metadata` and the sources.
 
@@ -332,7 +332,7 @@ fn code_of(source: &str) -> Vec<&str> {
 #[test]
 fn modules_of_the_confinement_crate_import_one_way() {
     let root = read(Path::new("sandbox/src/lib.rs"));
-    // What the crate shows by its own name is defined in a module.
+    // A name that the crate shows as its own is defined in a module.
     let shown: BTreeMap<String, String> = root
         .split("pub use ")
         .skip(1)
@@ -495,7 +495,7 @@ fn every_known_attack_names_a_test_that_is_there() {
     assert!(cells.len() > 80, "{}", cells.len());
     let missing: Vec<String> = cells.iter().flat_map(|cell| missing_tests(cell, &tests)).collect();
     assert_eq!(missing, <[String; 0]>::default());
-    // What is not there is found.
+    // A missing test is found.
     let none = [
         "`sandbox::guard::no_such_test`",
         "`kernel::a_bomb`",

@@ -13,7 +13,7 @@ use stockade_tests::machine::{self, Lacking};
 use stockade_tests::terminal::Terminal;
 use stockade_tests::{Place, skip};
 
-/// What confines commands.
+/// Confinement of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Supervised,

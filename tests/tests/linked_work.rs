@@ -294,7 +294,7 @@ fn a_variable_of_the_person_puts_tools_elsewhere_and_a_command_puts_none() {
     assert!(makes(Some(("CARGO_HOME", &opt)), &tool) == makes(Some(("CARGO_HOME", "/")), &tool));
     // Set by the command itself, it is nothing.
     assert!(!makes(None, &format!("export PYENV_ROOT={opt}; {tool}")));
-    // What holds the home directory or the work holds what a person writes.
+    // A directory that holds the home directory or the work holds what a person writes.
     let mail = format!("ln -s {}/mail/versions/inbox link", place.home().display());
     for wide in [place.home(), place.root.clone()] {
         assert!(!makes(Some(("UV_CACHE_DIR", &wide.to_string_lossy())), &mail));

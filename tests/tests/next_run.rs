@@ -1,4 +1,4 @@
-//! What one command leaves behind, and the next one that comes: it runs, and reaches nothing more.
+//! Leftovers of one command, and the next command: it runs, and reaches nothing more.
 #![cfg(target_os = "linux")]
 
 #[path = "next_run/sequences.rs"]

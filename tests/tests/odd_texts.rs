@@ -72,7 +72,7 @@ fn answer(place: &Place, arguments: &[&str], text: &[u8]) -> Output {
     let mut child = command.spawn().expect("it starts");
     let mut input = child.stdin.take().expect("a pipe");
     let text = text.to_vec();
-    // What is refused early closes the pipe before all of it is written.
+    // An early refusal closes the pipe before all of the text is written.
     let writer = std::thread::spawn(move || drop(input.write_all(&text)));
     let output = child.wait_with_output().expect("it ends");
     writer.join().expect("the writer ends");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use stockade_tests::{Place, skip, stockade};
 
-/// What a trace of all processes shows, in order.
+/// Steps that a trace of all processes shows, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     DecisionWritten,
@@ -35,7 +35,7 @@ fn steps(trace: &str, mark: &str) -> Vec<Step> {
         } else if synced && line.trim_end().ends_with("= 0") {
             Step::Synced
         } else if line.contains("--noprofile") && !line.contains("execve(") {
-            // What is to run leaves the gateway: a launcher may wait for it, but has nothing before.
+            // The spec leaves the gateway: a launcher may wait for it, but has nothing before.
             Step::SpecSent
         } else if is_start(line) && (line.contains(mark) || line.contains(UNREADABLE)) {
             Step::CommandStarted

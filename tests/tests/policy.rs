@@ -47,7 +47,7 @@ fn show_tells_rules_and_settings_with_their_places() {
         Some(&json!({"source": "user", "file": file, "line": 4, "column": 18,
             "pointer": "/permissions/defaultMode", "key": "permissions.defaultMode", "value": "plan"}))
     );
-    // What is not trusted yet does not count, and is told as a warning.
+    // A setting that is not trusted yet does not count, and a warning tells of it.
     assert!(!settings.iter().any(|one| one["key"] == "sandbox.network.allowedDomains"));
     assert_eq!(shown["warnings"].as_array().map(Vec::len), Some(1));
 }
@@ -126,7 +126,7 @@ error: unknown tool `bash`
     );
 }
 
-/// A rule that lets a program out is an error with a command that shows it; one that does not is none.
+/// A rule that lets a program out is an error with a command that shows it; a rule that does not is no error.
 #[test]
 fn lint_shows_the_way_out_that_a_rule_covers() {
     let place = Place::new("lint-escapes");

@@ -186,7 +186,7 @@ fn a_named_socket_without_a_gateway_is_an_error() {
     );
 }
 
-/// What a caller notices of a call.
+/// Returns what a caller notices of a call.
 fn noticed(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }

@@ -74,7 +74,7 @@ fn newest(place: &Place, kind: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no {kind}: {output:?}"))
 }
 
-/// What a command sees of its terminal.
+/// Prints the terminal properties that a command sees.
 const LOOK: &str = "test -t 0 && test -t 1 && test -t 2 && echo all three
 stty size
 tty
@@ -122,7 +122,7 @@ fn the_end_of_the_input_is_the_end_for_the_command() {
     for (input, first) in [("", ""), ("one\n", "one\r\n"), ("two", "two")] {
         let output = fed(&place, input);
         let screen = text(&output.stdout);
-        // What is typed is shown, and what the command writes.
+        // The screen shows typed text and the output of the command.
         assert!(screen.starts_with(&format!("{first}{first}read\r\n")), "{input}: {screen}");
         assert!(screen.ends_with("exit\r\n"), "{input}: {screen}");
         assert_eq!(output.status.code(), Some(0), "{input}: {output:?}");
@@ -153,7 +153,7 @@ test \"$before\" = \"$(stty rows 30 cols 100; stty -g)\" && echo as before";
         place.write("project/ask", "");
         terminal.wait_for("40 110");
         terminal.wait_for("waiting");
-        // It is a key: neither the gateway nor the shell around it is interrupted.
+        // Ctrl-C is a key here: neither the gateway nor the shell around it is interrupted.
         terminal.press("\x03");
         terminal.wait_for("interrupted");
         terminal.press("k");
@@ -169,7 +169,7 @@ fn a_question_gets_the_keys_and_the_command_none_of_the_answer() {
     let fetch = "exec 3<>\"/dev/tcp/127.0.0.1/${http_proxy##*:}\"
 printf 'CONNECT host.example:443 HTTP/1.1\\r\\nHost: host.example:443\\r\\n\\r\\n' >&3
 read -r answer <&3; echo \"answer ${answer:0:12}\"";
-    // What is written while the question stands is shown behind it, so the question waits for what is looked at before.
+    // Output that comes while the question stands is shown behind it, so the question waits for the output looked at before.
     let seen = "until [ -e seen ]; do sleep 0.05; done";
     let script =
         format!("read -r a; echo \"first $a\"\n{seen}\n{fetch}\nread -r b; echo \"second <$b>\"");
@@ -239,7 +239,7 @@ fn the_terminal_is_given_back_when_a_signal_would_end_stockade() {
         (true, "ALRM"),
         (true, "RTMIN"),
     ] {
-        // What this test itself ignores, a program in the background of a script does, stays ignored otherwise.
+        // A signal that this test ignores stays ignored otherwise; a script's program in the background ignores some.
         let place = place("pty-term", "echo begun; sleep 600");
         let start = format!(
             "echo $$ >pid; exec env --default-signal {} run --quiet --pty 'bash script.sh'\n",
@@ -312,7 +312,7 @@ until [ -e pid ]; do sleep 0.01; done; echo over";
 
 #[test]
 fn a_terminal_that_nobody_reads_or_feeds_holds_nothing_up() {
-    // It neither reads what is typed nor minds that nobody reads what it writes.
+    // The command neither reads what is typed nor minds that nobody reads what it writes.
     let place = place("pty-flood", "while :; do echo 0123456789; done");
     let limited = ["run", "--quiet", "--pty", "--timeout", "1s", "bash script.sh"];
     let mut command = place.stockade(limited);

@@ -1,4 +1,4 @@
-//! What an agent's person said yes to is what runs, once, for the agent that asked, as long as nothing changed.
+//! A command to which an agent's person said yes runs once, for the agent that asked, as long as nothing changed.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -9,7 +9,7 @@ use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
 use stockade_tests::{Place, stockade};
 
-/// What the agent does: its hook gets a frame, and what comes back is a line to run.
+/// Acts of the agent: its hook gets a frame, and the answer holds a line to run.
 const AGENT: &str = r#"
 hook() { "$GATE" hook claude --rewrite < "../frame-$1" > ../answer; }
 line() { python3 -c 'import json; print(json.load(open("../answer"))["hookSpecificOutput"]["updatedInput"]["command"])'; }
@@ -96,7 +96,7 @@ fn only_the_agent_itself_spends_a_yes() {
         place.write("child.sh", "bash -c \"$(cat ../line)\" > ../told 2>&1; echo $?\n");
         assert_eq!(agent(&place, false, by_child), ["121"], "{stays}: {}", told(&place));
         assert!(!place.project().join("made.txt").exists());
-        // It is nobody's then.
+        // The yes is nobody's then.
         let after = format!("{by_child}; run \"$(cat ../line)\"");
         assert_eq!(agent(&place, false, &after), ["121", "121"], "{stays}: {}", told(&place));
         // Through a shell that only carries out the line it is the agent's.
@@ -214,7 +214,7 @@ fn a_path_in_the_temporary_directory_is_that_of_the_session() {
         let own = own.map(|entry| entry.expect("an entry").path().join("x.sh"));
         let own = own.filter(|it| it.is_file()).collect::<Vec<_>>();
         let [own] = own.as_slice() else { panic!("one session: {own:?}") };
-        // What a command that the session left running may do while the person thinks.
+        // A command that the session left running may do this while the person thinks.
         let evil = format!("echo 'touch evil' > {}", own.display());
         for (text, change, expected) in [
             ("bash /tmp/x.sh", "true", "0"),
@@ -311,7 +311,7 @@ fn a_builder_outside_asks_again_when_what_it_executes_changed() {
         let output = command.current_dir(&elsewhere).output().expect("it starts");
         assert_eq!(output.status.code(), Some(121), "{line}");
     }
-    // What is as it was needs no yes.
+    // A file that is as it was needs no yes.
     confined("sed -i 's/echo evil/echo ran/' Makefile");
     assert_eq!(unasked(&place, "make").0, Some(0));
     confined("sed -i 's/echo ran/echo new/' Makefile");

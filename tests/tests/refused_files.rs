@@ -1,4 +1,4 @@
-//! What rules refuse by path holds while a command runs, whatever the names on the way are.
+//! Rules that refuse a path hold while a command runs, whatever the names on the way are.
 #![cfg(target_os = "linux")]
 
 use std::fs;

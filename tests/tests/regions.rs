@@ -1,4 +1,4 @@
-//! What one confined command leaves behind widens nothing for the next: links where commands write, trees in which the
+//! Leftovers of one confined command widen nothing for the next: links where commands write, trees in which the
 //! person's programs find what they start, settings that a command could have written.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -52,7 +52,7 @@ fn files(key: &str, path: &Path) -> Value {
     json!({"permissions": {"allow": ["Bash"]}, "sandbox": {"filesystem": {key: [path]}}})
 }
 
-/// What the run says of rules that granted nothing.
+/// Returns the notes of a run on rules that granted nothing.
 fn notes(stockade: Stockade<'_>, line: &str) -> Vec<String> {
     let output = stockade(&["run", "--no-daemon", "--json", "--", line]).output().expect("it");
     let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
@@ -94,7 +94,7 @@ fn a_rule_that_opens_a_place_goes_over_no_link_that_a_command_made() {
                 matches!(notes.as_slice(), [one] if one.contains(&named.display().to_string())),
                 "{notes:?}"
             );
-            // What a person puts back counts again.
+            // A folder that a person puts back counts again.
             std::fs::remove_file(&named).expect("the link goes");
             place.write("project/src/old", "");
             works(stockade, "bash -c 'echo > src/again'");
@@ -288,7 +288,7 @@ fn what_leads_to_a_refusal_can_be_neither_removed_nor_replaced() {
         ] {
             user(place, &files(key, rule));
             for act in acts {
-                // That rule leads over `conf` and what lies behind it alone.
+                // The path of that rule leads only over `conf` and the directory behind it.
                 if rule == &absent && act.contains("other") {
                     continue;
                 }
@@ -301,7 +301,7 @@ fn what_leads_to_a_refusal_can_be_neither_removed_nor_replaced() {
         user(place, &files("denyRead", &named));
         let read = run(stockade, "bash -c 'rm conf; cat real/key other/deep/key'");
         assert_eq!(text(&read.stdout), "");
-        // What lies beside stays free.
+        // Files beside the refused one stay free.
         works(stockade, "bash -c 'echo > real/new && mv real/new other/new && rm -r real/sub'");
         // Without the rule the same acts succeed.
         user(place, &json!({"permissions": {"allow": ["Bash"]}}));

@@ -31,7 +31,7 @@ fn review(place: &Place, more: &[&str]) -> (Option<i32>, Value) {
     (told.status.code(), value.unwrap_or_else(|_| json!(String::from_utf8_lossy(&told.stderr))))
 }
 
-/// What waits, by its path below the project: the change and its lines.
+/// Returns the files that wait, by path below the project: the change and its lines.
 fn waiting(place: &Place) -> BTreeMap<String, (String, String)> {
     let (status, told) = review(place, &[]);
     let files = told["files"].as_array().unwrap_or_else(|| panic!("{told}"));
@@ -101,7 +101,7 @@ fn what_a_command_wrote_is_shown_with_the_command_and_the_lines() {
     );
     assert!(text.contains("-  \"name\": \"a\"\n"), "{text}");
     assert_eq!(review(&place, &["notes.txt"]).1["files"], json!([]));
-    // What is as it was waits no longer.
+    // A file that is as it was waits no longer.
     run(&place, "sed -i 's/\"b\"/\"a\"/' package.json");
     assert_eq!(names(&place), []);
 }
@@ -230,7 +230,7 @@ fn only_a_person_at_a_terminal_marks_it_and_then_only_what_was_shown() {
     assert_eq!(names(&place), []);
     run(&place, "echo three > Makefile");
     assert_eq!(waiting(&place)["Makefile"].1, "@@ -1 +1 @@\n-mine\n+three");
-    // What has a second name may be written by it later.
+    // A file that has a second name may be written by it later.
     run(&place, "echo two > other");
     let changed = fs::read_to_string(place.project().join("build.rs")).unwrap() == "two\n";
     assert_eq!(names(&place).iter().any(|(path, _)| path == "build.rs"), changed);
@@ -300,7 +300,7 @@ fn what_the_tools_of_an_agent_write_is_shown_whoever_judges() {
         decision.as_str().unwrap_or("none").to_owned()
     };
     assert_eq!(edit("package.json"), "allow");
-    // It has not written yet, and other commands run meanwhile.
+    // The agent has not written yet, and other commands run meanwhile.
     assert_eq!(names(&place), []);
     run(&place, "echo x > Makefile");
     place.write("project/package.json", "new\n");

@@ -190,7 +190,7 @@ fn a_yes_opens_what_the_text_names_and_nothing_beside_it() {
     }
     let told = waiting(&place);
     assert_eq!(told, [".idea/some.xml", ".npmrc"].map(str::to_owned).into());
-    // It was for that command.
+    // The yes was for that command.
     hidden(&place, "echo y > .npmrc");
     assert_eq!(fs::read_to_string(place.project().join(".npmrc")).ok().as_deref(), Some("x\n"));
 }

@@ -19,7 +19,7 @@ fn place(name: &str, settings: &str) -> Place {
     place
 }
 
-/// Runs `command`: its exit status, its output, what is told.
+/// Runs `command` and returns its exit status, its output and its messages.
 fn run(place: &Place, command: &str) -> (Option<i32>, String, String) {
     let output = place.output(["run", "--no-daemon", "--", command]);
     (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -86,7 +86,7 @@ fn a_shell_without_a_script_runs_nothing_where_there_is_no_input_and_asks_where_
     let mut with_input = place.stockade(["run", "--no-daemon", "--", command]);
     with_input.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = with_input.spawn().expect("stockade starts");
-    // It may refuse before it has read anything.
+    // `stockade` may refuse before it has read anything.
     let _ = child.stdin.take().expect("an input").write_all(b"echo in > inside\n");
     let output = child.wait_with_output().expect("it ends");
     assert_ne!(output.status.code(), Some(0));

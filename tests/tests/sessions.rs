@@ -100,7 +100,7 @@ impl Session {
         self.command(options, line).output().expect("stockade")
     }
 
-    /// What `line` prints.
+    /// Returns the output of `line`.
     fn said(&self, options: &[&str], line: &str) -> String {
         let output = self.output(options, line);
         text(&output.stdout) + &text(&output.stderr)
@@ -230,7 +230,7 @@ fn a_command_cannot_use_the_proxy_of_another_one_of_its_session() {
         let without = [ONE, &["--settings", off]].concat();
         let through = |proxy: &str| format!("perl through.pl {proxy} {url}");
 
-        // Who may, may at both addresses of its own proxy.
+        // A command that may reach the host may do so at both addresses of its own proxy.
         let holds = session.background(&allowed, "perl hold.pl");
         let other = &holds.first;
         assert!(other.starts_with("127.") && other.ends_with(":29128"), "{other}");
@@ -240,7 +240,7 @@ fn a_command_cannot_use_the_proxy_of_another_one_of_its_session() {
         session.place.write("project/own.sh", &own);
         assert_eq!(session.said(&allowed, "bash own.sh"), "HTTP/1.1 200 OK\r\n");
 
-        // Who may not has a proxy of its own that says so, and does not reach the other one.
+        // A command that may not has a proxy of its own that says so, and does not reach the other one.
         let refused = session.object(ONE, &through("127.0.0.1:29128"));
         assert_eq!(refused["output"], "HTTP/1.1 403 Refused by stockade\r\n", "{refused}");
         assert_eq!(refused["violations"][0]["source"], "proxy");
@@ -263,7 +263,7 @@ fn a_command_cannot_use_the_proxy_of_another_one_of_its_session() {
         let bind = session.object(ONE, "perl server.pl 29128");
         assert_eq!(bind["violations"][0]["rule"], "builtin: proxies of other commands", "{bind}");
         assert_eq!(bind["violations"][0]["syscall"], "bind");
-        // It goes on for who had it.
+        // The proxy goes on for the command that had it.
         assert_eq!(session.said(&allowed, &through("127.0.0.1:29128")), "HTTP/1.1 200 OK\r\n");
         assert_eq!(holds.end(), "");
     });

@@ -117,7 +117,7 @@ fn the_files_of_the_other_product_are_read_beside_ours_each_at_its_layer() {
         check(&place, options, "three a", "ask", Some(&local));
         check(&place, options, "four", "ask", None);
     }
-    // What widens is not trusted yet in the project's file, and not in the person's own.
+    // A rule that widens counts in the person's own file; the project's file is not trusted yet.
     user(&place, &import);
     fs::write(&home, rules("allow", "Bash(one:*)")).expect("settings");
     fs::write(&project, rules("allow", "Bash(two:*)")).expect("settings");
@@ -216,7 +216,7 @@ fn every_decision_names_the_digest_of_the_settings_it_used() {
     }
 }
 
-/// Entries that are wrong: the settings, what is told with its place, and the help.
+/// Wrong entries: the settings, the message with its place, and the help.
 const WRONG: [(&str, &str, &str); 20] = [
     (
         r#"{"permissions":{"deny":["Bash(git push"]}}"#,

@@ -72,7 +72,7 @@ fn undo_takes_the_empty_folders_away_that_set_up_made_and_no_other() {
         for name in ["home/.claude", "home/.codex", "home/.cline/hooks", "project/.claude"] {
             assert!(made(name), "{name}: {:?}", folders(&place));
         }
-        // What lies in one that set-up made keeps it, and one that was made anew is somebody else's.
+        // A folder that set-up made stays if it holds something, and one that was made anew is somebody else's.
         place.write("home/.codex/config.toml", "model = 'x'\n");
         place.write("home/.cline/own", "");
         std::fs::remove_dir_all(place.root.join("home/.copilot")).expect("it goes");

@@ -92,7 +92,7 @@ fn what_is_denied_does_not_run_in_any_form() {
         assert!(told.contains("Bash(touch:*)"), "{form:?}: {told}");
     }
     assert!(!place.project().join("made.txt").exists());
-    // What a script does is not known: unconfined it needs a person, refused by its name it does not run, and confined
+    // The acts of a script are not known: unconfined it needs a person, refused by its name it does not run, and confined
     // it does, as if it were started by its path.
     let script = script.display().to_string();
     for (settings, status) in [
@@ -197,7 +197,7 @@ fn the_command_in_an_agents_wrapping_is_judged_and_not_the_wrapping() {
         let (status, _, told) = run(&place, &["-c", &recorded(agent, "echo a && touch made.txt")]);
         assert_eq!(status, Some(120), "{agent}: {told}");
         assert!(told.starts_with("stockade: denied `touch made.txt`"), "{agent}: {told}");
-        // What stands behind the wrapping makes it another text, which is judged as such.
+        // Text behind the wrapping makes it another text, which is judged as such.
         let more = format!("{}; touch made.txt", recorded(agent, "echo a"));
         let (status, out, told) = run(&place, &["-c", &more]);
         assert_eq!((status, out.as_str()), (Some(120), ""), "{agent}: {told}");
@@ -271,7 +271,7 @@ fn a_confined_command_of_the_session_writes_nothing_that_an_unconfined_shell_rea
     }
     place.write("project/stop", "");
     changing.wait_with_output().expect("it ends");
-    // What runs unconfined can write there, what is confined cannot.
+    // The unconfined command can write there, the confined one cannot.
     let made = |name: &str| place.home().join(name).exists();
     assert_eq!((made("free"), made("taken")), (true, false));
 }
@@ -297,7 +297,7 @@ fn stockade_in_stockade_asks_nothing_and_hides_nothing() {
     let place = denying("chain");
     let shell = link(&place, "bash");
     let gate = stockade().display();
-    // What the hook makes of a command, given to the shell: one decision, one record, the command itself.
+    // A command as the hook rewrites it, given to the shell: one decision, one record, the command itself.
     let rewritten = format!("'{gate}' 'run' '--for-agent' '--' 'echo once'");
     assert_eq!(run(&place, &["-c", &recorded("claude", &rewritten)]).1, "once\n");
     let tail = place.output(["audit", "tail", "--json", "-n", "10", "--kind", "decision"]);
@@ -426,7 +426,7 @@ fn what_one_agent_asks_is_nothing_to_another_of_the_same_parent() {
         touch ../go\nwait\n");
     let asks = format!("{}\ntrue\n", hook("other"));
     let gives = format!("{shell}\n");
-    // What the second asks takes nothing away. That it gives the same command makes the yes nobody's.
+    // A question of the second takes nothing away. If the second gives the same command, the yes is nobody's.
     for (stays, second, its, the_first_one) in [
         (false, &asks, "", "0\n"),
         (false, &gives, "121\n", "121\n"),
@@ -527,14 +527,14 @@ fn at_the_terminal_of_an_agent_nobody_is_asked() {
         let Some(mut terminal) = Terminal::start(&place, program, words) else {
             return skip(test, "the program `script`, which gives a terminal, is not installed");
         };
-        // What a model types into the terminal of its own command is not an answer of a person.
+        // Keys that a model types into the terminal of its own command are not an answer of a person.
         terminal.press("o\ny\n\n");
         let (status, screen) = terminal.end();
         assert_eq!(status, Some(121), "{screen}");
         assert!(!screen.contains("once"), "{screen}");
     }
     assert!(!place.project().join("made.txt").exists());
-    // What is allowed runs there like anywhere.
+    // An allowed command runs there like anywhere.
     place.write("home/.config/stockade/settings.json", "{}");
     let Some(terminal) = Terminal::start(&place, &shell, &["-c", "echo ran; exit 3"]) else {
         return;

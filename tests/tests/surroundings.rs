@@ -65,7 +65,7 @@ fn it_runs_as_whom_sudo_makes_it() {
     let output = command.args(words).current_dir(place.project()).output().expect("sudo");
     let seen = (output.status.code(), text(&output.stdout));
     assert_eq!(seen, (Some(0), "1\ndone\n65534\n".to_owned()), "{}", text(&output.stderr));
-    // What sudo leaves of root's variables leads to root's files: a refusal that names them.
+    // Variables of root that sudo leaves lead to root's files: a refusal that names them.
     let mut command = place.stockade_as(65534, ["run", "--no-daemon", "--", "touch made"]);
     let closed = place.root.join("closed");
     std::fs::create_dir_all(closed.join(".config/stockade")).expect("a folder");

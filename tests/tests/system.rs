@@ -490,7 +490,7 @@ fn a_user_is_told_of_own_calls_alone_and_the_group_of_the_log_of_all() {
     let new =
         calls(USERS[0].1).into_iter().filter(|it| it["seq"].as_u64() >= result["seq"].as_u64());
     assert_eq!(later, new.collect::<Vec<_>>());
-    // Who is in the group of the log has a gateway that reads all.
+    // A member of the log's group has a gateway that reads all.
     machine.root_does("sed -i 's/^stockade-log:.*/&bob/' /etc/group");
     assert_eq!(told(&mut machine.user("bob", &words)), machine.records());
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with a background task has one clear answer.
+//! Each failure of a background task has one clear answer.
 
 use std::io::Write as _;
 
@@ -21,7 +21,7 @@ fn tasks(place: &Place, arguments: &[&str]) -> (Option<i32>, Value) {
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or(Value::Null))
 }
 
-/// What `stockade tasks` says of a failure, in its first line.
+/// Returns the status of `stockade tasks`, and the first line of its message.
 fn told(place: &Place, arguments: &[&str]) -> (Option<i32>, String) {
     let output = place.output([&["tasks"], arguments].concat());
     (output.status.code(), text(&output.stderr).lines().next().unwrap_or_default().to_owned())

@@ -125,7 +125,7 @@ fn attached(place: &Place, id: &str, (rows, columns): (u16, u16)) -> Option<Term
     Terminal::start(place, Path::new("env"), &["TERM=xterm", "/bin/sh", "-c", &line])
 }
 
-/// What the terminal of a person shows before the client leaves it, and afterwards.
+/// Returns the screen of a person's terminal before the client leaves it, and afterwards.
 fn shown(seen: &str, (rows, columns): (u16, u16)) -> [vt100::Parser; 2] {
     let (before, _) = seen.rsplit_once("\u{1b}[?1l").expect("the terminal is left as it was");
     [before, seen].map(|bytes| {

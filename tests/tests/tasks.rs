@@ -162,7 +162,7 @@ fn at_its_time_limit_a_command_goes_to_the_background_when_that_is_asked_for() {
     let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
     let id = object["task_id"].as_str().expect("a task").to_owned();
     assert_eq!((output.status.code(), &object["task"]["state"]), (Some(0), &json!("running")));
-    // What it wrote before is kept as well.
+    // Output from before the limit is kept as well.
     assert_eq!(output_with(&place, &id, "two\n"), "one\ntwo\n");
     let_go_on(&place, "late");
     assert_eq!(tasks(&place, &["wait", &id]).0, Some(3));

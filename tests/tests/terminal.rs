@@ -283,7 +283,7 @@ fn a_project_permits_nothing_before_a_person_trusts_its_file() {
     let allow = r#"{"permissions": {"allow": ["Bash(touch:*)"], "deny": ["Bash(mkdir:*)"]}}"#;
     place.write("project/.stockade/settings.json", allow);
     let status = |line: &str| place.output(["check", line]).status.code();
-    // What forbids counts at once, what permits does not.
+    // A rule that forbids counts at once, a rule that permits does not.
     assert_eq!((status("touch x"), status("mkdir x")), (Some(121), Some(120)));
     let nobody = place.output(["policy", "trust"]);
     assert_eq!(nobody.status.code(), Some(121), "{}", text(&nobody.stderr));

@@ -374,7 +374,7 @@ fn a_rule_for_the_configuration_keeps_it_whole() {
     assert_ne!(std::fs::read(&config).expect("the file"), before);
 }
 
-/// What lies under `folder`: each file with what it holds.
+/// Returns the files under `folder`, each with its content.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut rest = vec![folder.to_path_buf()];
@@ -520,7 +520,7 @@ fn the_history_of_repositories_without_that_name_cannot_be_taken_either() {
         plain(&place, folder, "rm -rf beside; git clone -q --local . beside");
         let kept = place.root.join("kept");
         plain(&place, folder, &format!("rm -rf '{0}'; cp -a . '{0}'", kept.display()));
-        // What the run wrote has names of its own by now.
+        // Files that the run wrote have names of their own by now.
         plain(&place, folder, "rm -rf beside; git clone -q --local . beside");
         plain(&place, folder, &act);
         assert!(lost() > 0, "{act} takes nothing");

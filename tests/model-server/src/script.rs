@@ -1,4 +1,4 @@
-//! What the scripted model says.
+//! Replies of the scripted model.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ pub struct Reply {
     pub status: u16,
     /// Headers.
     pub headers: Vec<(String, String)>,
-    /// What is sent, in order.
+    /// Steps to send, in order.
     pub steps: Vec<Step>,
 }
 

@@ -18,7 +18,7 @@ pub enum Dialect {
     Generate,
 }
 
-/// What the model says next.
+/// The next step of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// A call of a tool.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::dialect::{self, Dialect};
 
-/// What the scripted model does, in order: each step once its conversation holds the results of those before.
+/// Steps of the scripted model, in order: each comes once its conversation holds the results of those before.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     /// Commands of the main conversation.

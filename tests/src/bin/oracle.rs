@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     if nothing_missed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What the stubs exit with.
+/// Exit statuses of the stubs.
 #[derive(Clone, Copy)]
 enum Statuses {
     /// Once where programs succeed and once where they fail: both branches of `&&` are seen.

@@ -1,5 +1,6 @@
-//! What no shell does. `exchange A B` gives two files or directories each other's name. The rest is one half of a race between two runs: `make` makes and removes a file in a directory `d`, `move` gives that directory another
-//! name and the old one back. Prints how often the file stayed under the other name. Ends when `stop` is there.
+//! Acts for which no shell has a command. `exchange A B` gives two files or directories each other's name. The rest is one half
+//! of a race between two runs: `make` makes and removes a file in a directory `d`, `move` gives that directory another name and
+//! the old one back. Prints how often the file stayed under the other name. Ends when `stop` is there.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What bash accepts must be no syntax error here, and the other way round is of interest.
+//! A text that bash accepts must be no syntax error here, and the other way round is of interest.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

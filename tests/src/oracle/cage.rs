@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Texts that run in one room, which keeps its traces small.
 const TEXTS: usize = 1_000;
 
-/// What a program that is not really there does: prints two lines and exits as the cage says.
+/// Stub for a program that is not really there: prints two lines and exits as the cage says.
 const STUB: &[u8] =
     b"#!/usr/bin/sh\nprintf 'f1\\nf2\\n'\nread status </stubs/.status\nexit $status\n";
 
@@ -38,7 +38,7 @@ const REAL: &[&str] = &[
     "flock", "ed",
 ];
 
-/// What runs in the new namespaces: mounts, then the room in another root, traced.
+/// Script that runs in the new namespaces: mounts, then the room in another root, traced.
 const SETUP: &str = r#"
 set -e
 mount --bind "$ROOT" "$ROOT"

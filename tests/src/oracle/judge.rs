@@ -23,7 +23,7 @@ const SHELLS: &[&[u8]] = &[b"bash", b"sh", b"dash"];
 pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
     let mut misses = Vec::new();
     let (mut exact, mut inexact) = (0, Vec::new());
-    // What the shell of `ed` starts is in a text that is not read, and not promised.
+    // The shell of `ed` starts programs of a text that is not read: they are not promised.
     let edits = tree
         .commands()
         .iter()
@@ -54,7 +54,7 @@ pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
             }
         }
     }
-    // What stands behind a mistake is listed for rules that deny; that it runs is not said.
+    // Commands behind a mistake are listed for rules that deny; the tree does not say that they run.
     let mistakes = tree.opaque_spans().iter().filter(|opaque| opaque.reason == Reason::Syntax);
     let end = mistakes.map(|opaque| opaque.span.start).min().unwrap_or(u32::MAX);
     let said = |command: &&SimpleCommand| is_static(command) && command.span.start < end;
@@ -104,7 +104,7 @@ fn is_own(path: &[u8]) -> bool {
 }
 
 fn predicts(command: &SimpleCommand, started: &Started) -> bool {
-    // What is taken for a function or builtin is not judged as a program.
+    // A command that is taken for a function or builtin is not judged as a program.
     if command.kind != CommandKind::External {
         return false;
     }

@@ -1,6 +1,6 @@
-//! What runs inside a cage: a process that runs one text after the other, each in an empty home with stubs of its own.
+//! The process inside a cage: it runs one text after the other, each in an empty home with its own stubs.
 //!
-//! It is this package's `oracle` program under another name, in the root of the cage. A request on its standard input
+//! The process is this package's `oracle` program under another name, in the root of the cage. A request on its standard input
 //! is the status of the stubs (a byte), the scenery and the text, each with its length in front (four bytes, little
 //! end first); the answer is a byte. What happened stands in the trace, between two opens of files that do not exist.
 
@@ -21,7 +21,7 @@ use super::scenery::Scenery;
 /// The name of the program in the root of the cage.
 pub const NAME: &str = "room";
 
-/// What is opened before a text runs, and when all of its processes are gone or their time is over.
+/// Files that are opened before a text runs, and when all of its processes are gone or their time is over.
 pub const MARKS: [&str; 2] = ["/.room/begin", "/.room/end"];
 
 /// How long one text may run.
@@ -57,7 +57,7 @@ fn run(text: &[u8], status: u8, scenery: &Scenery) -> io::Result<()> {
     }
     let place = |path: &Vec<u8>| Path::new(HOME).join(OsStr::from_bytes(path));
     for folder in &scenery.folders {
-        // What cannot be made is missing, as it would be without scenery.
+        // A folder that cannot be made is missing, as it would be without scenery.
         let _ = fs::create_dir_all(place(folder));
     }
     for file in &scenery.files {

@@ -3,7 +3,7 @@
 
 use stockade_parser::{CommandTree, Word};
 
-/// What is made in the home before a text runs, relative to it.
+/// Files and folders that are made in the home before a text runs, relative to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scenery {
     /// Folders.
@@ -13,7 +13,7 @@ pub struct Scenery {
 }
 
 impl Scenery {
-    /// What the text of `tree` expects: files that redirections read, folders of those that they write, and folders
+    /// Returns what the text of `tree` expects: files that redirections read, folders of those that they write, and folders
     /// that it goes to.
     pub fn of(tree: &CommandTree) -> Scenery {
         let exact = |word: &Word| word.exact().filter(|path| is_inside(path)).map(<[u8]>::to_vec);

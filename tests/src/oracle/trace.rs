@@ -1,4 +1,4 @@
-//! What `strace` saw: programs started, and files opened for writing, by whom.
+//! Programs started and files opened for writing, and by whom, as `strace` saw them.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub struct Written {
     pub by: Vec<u8>,
 }
 
-/// What one text did.
+/// Acts of one text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Programs, in order, without the bash that was given the text.
@@ -77,7 +77,7 @@ pub fn read(log: &[u8]) -> Trace {
     trace
 }
 
-/// Who made whom.
+/// Returns the parent of each process.
 fn parents<'a>(lines: &[(&'a str, &'a str)]) -> HashMap<&'a str, &'a str> {
     let makes = ["clone(", "clone3(", "fork(", "vfork(", "<... clone", "<... fork", "<... vfork"];
     let mut parents = HashMap::new();

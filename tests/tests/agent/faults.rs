@@ -71,7 +71,7 @@ fn tree(root: u32) -> Vec<u32> {
 }
 
 fn kill(pid: u32) {
-    // It may be gone already.
+    // The process may have exited already.
     let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
@@ -375,7 +375,7 @@ fn names_that_are_paths_and_names_of_two_sessions_are_told_and_touch_nothing() {
     let removed = place.output(["agent", "sessions", "delete", "twice"]);
     assert_eq!(removed.status.code(), Some(1));
     assert!(listed().contains(ID) && listed().contains(&other), "{}", listed());
-    // The identity of a session that is there is no new one.
+    // The identity of an existing session is not given to a new one.
     let said = refused(&place, &["--session-id", ID]);
     assert!(said.contains("is there already"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! What a session, a command or a program in the place of the agent leaves behind, and what the next call, turn or session
+//! Leftovers of a session, a command or a program in the place of the agent, and what the next call, turn or session
 //! makes of it: nothing that nobody said.
 
 use std::fs;
@@ -248,7 +248,7 @@ fn a_file_that_was_read_and_is_a_link_now_is_not_written_through() {
     ];
     let server = script(Form::Anthropic, &[&read, &swap, &edit, &[say("done")]]);
     run(&place, &server, &["-p", "go", "--permission-mode", "acceptEdits", "--session-id", ID]);
-    // Whatever came of the links, no file tool went through one.
+    // Whatever happened to the links, no file tool went through one.
     assert_eq!(fs::read_to_string(&victim).expect("the file"), "same content\n");
     // Somebody else does, between two sessions.
     for (name, target) in [("a.txt", &victim), ("sub", &place.root)] {

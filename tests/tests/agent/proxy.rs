@@ -174,7 +174,7 @@ fn the_log_has_what_was_answered_in_the_editor() {
         selected("no"),
         json!({ "outcome": "cancelled" }),
         selected("yes"),
-        // It was not shown, and is no answer.
+        // This option was not shown, and is no answer.
         selected("always"),
     ];
     for (id, outcome) in asked.iter().zip(&outcomes) {

@@ -238,7 +238,7 @@ fn changes_by_commands_are_taken_back_where_the_settings_say_so() {
     let gone = place.project().join("d/gone.txt");
     assert_eq!(fs::read_to_string(&gone).expect("it is back"), "gone\n");
     assert_eq!(fs::metadata(&gone).expect("a file").permissions().mode() & 0o777, 0o751);
-    // What version control ignores is not covered.
+    // Files that version control ignores are not covered.
     assert!(place.project().join("e/x.log").exists());
     assert!(!place.project().join("started").exists(), "a program of the project ran");
     for id in ["a.txt: restored", "new.txt: removed", "d/gone.txt: restored"] {

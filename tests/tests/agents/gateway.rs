@@ -142,7 +142,7 @@ fn a_confined_command_in_the_place_of_the_gateway_is_not_believed() {
         })
     };
     let words = [env!("CARGO_BIN_EXE_impostor"), socket];
-    // What it says is an answer: unconfined it would be taken for a gateway of this user.
+    // The impostor gives a real answer: unconfined it would be taken for a gateway of this user.
     let mut plain = Command::new(words[0]);
     plain.arg(socket).current_dir(place.project());
     let plain = started(plain);

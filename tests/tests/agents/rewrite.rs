@@ -1,4 +1,4 @@
-//! What the hook puts in the place of an allowed command.
+//! Commands that the hook puts in the place of allowed ones.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -76,7 +76,7 @@ fn a_refusal_does_not_end_the_run_of_cline() {
     let output = given(&place, "cline", &[], frame.as_bytes());
     let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
     assert_eq!((&answer["cancel"], answer.get("overrideInput")), (&json!(true), None), "{answer}");
-    // What is allowed runs through the gate, each command for itself.
+    // Allowed commands run through the gate, each for itself.
     let frame = place_of(json!([harmless, "echo two"]));
     let output = given(&place, "cline", &["--rewrite"], frame.as_bytes());
     let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
@@ -125,7 +125,7 @@ fn codex_gets_a_terminal_where_it_has_one_itself() {
     assert_eq!(status, Some(0), "{screen}");
 }
 
-/// What the hook makes of a frame's command.
+/// Returns the command that the hook puts in the place of a frame's command.
 fn rewritten(place: &Place, agent: &str, frame: &str) -> String {
     let output = given(place, agent, &["--rewrite"], frame.as_bytes());
     let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
@@ -212,7 +212,7 @@ fn a_rewritten_command_names_the_session_of_its_frame() {
             assert_eq!(rewritten(&place, agent, &with(&other)), line(""), "{agent}: {other}");
         }
     }
-    // What the person named for the agent holds for its commands, too.
+    // A session that the person named for the agent holds for its commands, too.
     let frame = call(&place, "claude", "Bash", json!({"command": "pwd"}));
     let mut hook = place.stockade(["hook", "claude", "--rewrite"]);
     let answer = text(
@@ -298,7 +298,7 @@ fn a_question_is_about_what_the_agent_would_run() {
         let last: Value = serde_json::from_slice(&last.stdout).expect("one record");
         assert_eq!(last["runs"], runs, "{agent}");
     }
-    // What is refused where no sandbox keeps it is refused, and not asked.
+    // A command that is refused where no sandbox keeps it is refused, and nobody is asked.
     let settings = json!({ "permissions": { "ask": ["Bash(touch:*)"], "defaultMode": "dontAsk" } });
     place.write("home/.config/stockade/settings.json", &settings.to_string());
     let frame = frame(&place, "hook_copilot", "preToolUse", "touch made.txt");

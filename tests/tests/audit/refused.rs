@@ -53,7 +53,7 @@ fn a_request_that_fails_before_it_is_decided_leaves_a_record_without_its_secrets
     verifies(&place);
 }
 
-/// What a record says of such a request.
+/// Returns the parts of a record that tell of such a request.
 fn told(record: &Value) -> Value {
     let (verdict, request) = (&record["verdict"], &record["request"]);
     let reason = verdict["reason"].as_str().unwrap_or_default();

@@ -27,7 +27,7 @@ const MISSING_IN_DOCKER: &[&str] = &[
 ];
 pub const PODMANS_PROFILE: &str = "/usr/share/containers/seccomp.json";
 
-/// Who starts the engine.
+/// The user who starts the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Starter {
     Root,
@@ -44,7 +44,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Returns one, or why there is none here.
+    /// Returns an engine, or the reason why there is none here.
     pub fn new(name: &str) -> Result<Engine, String> {
         Engine::started_by(name, Starter::Root)
     }
@@ -190,7 +190,7 @@ impl Engine {
                 {"index": 0, "value": 2_114_060_288_u32, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
             ]}));
         }
-        // What is not named is not permitted there, while Podman says that there is no such call.
+        // Docker's profile does not permit a call that it does not name, while Podman's says that there is no such call.
         entries.push(json!({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}));
         profile["defaultErrnoRet"] = json!(1);
         profile["defaultErrno"] = json!("EPERM");
@@ -202,7 +202,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // What cannot be removed is a few empty folders.
+        // A removal that fails leaves a few empty folders.
         let _ = std::fs::remove_dir_all(&self.store);
     }
 }
@@ -223,7 +223,7 @@ pub fn flag(profile: &Path) -> String {
     format!("--security-opt=seccomp={}", profile.display())
 }
 
-/// What came of a line.
+/// Results of a line.
 pub struct Seen {
     pub output: String,
     pub told: String,

@@ -58,7 +58,7 @@ fn a_managed_hook_that_fails_blocks_and_another_does_not() {
     }
 }
 
-/// What a hook may do so that a part of it stays. Each writes the pid of what would stay.
+/// Ways in which a hook may leave a process behind. Each writes the pid of that process.
 const STAYERS: [(&str, &str); 5] = [
     ("a job in the background", "sleep 1000 & echo $! > PID"),
     ("a session of its own", "setsid sleep 1000 & echo $! > PID"),

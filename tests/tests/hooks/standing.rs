@@ -18,7 +18,7 @@ fn settings(handlers: &[Value]) -> Value {
     })
 }
 
-/// What a hook comes to for a command that is asked about otherwise: the answer, and what is told beside it.
+/// Returns the answer with this hook for a command that needs a person otherwise, and the messages beside it.
 fn answered(place: &Place, handler: &Value, search: &str) -> (Value, String) {
     user(place, &settings(std::slice::from_ref(handler)));
     let line = ["check", "--run-hooks", "--json", "--no-daemon", "--", "gentool"];
@@ -193,7 +193,8 @@ fn a_confined_hook_has_its_time_and_no_more() {
     assert!(told.contains("it wrote more than"), "{told}");
 }
 
-/// What a hook of the project comes to on a machine without `lacking`, under these settings of the sandbox.
+/// Returns the answer with a hook of the project on a machine without `lacking`, under these settings of the sandbox, and
+/// whether the hook wrote in the project and in the home directory.
 fn on(lacking: &[Lacking], sandbox: &Value) -> Option<(Value, bool, bool)> {
     let place = Place::new("hooks-machine");
     let mark = place.home().join("mark");

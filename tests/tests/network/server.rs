@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What it serves, by path; everything else gets a line that names the path.
+/// Content that the server has, by path; every other path gets a line that names it.
 type Files = BTreeMap<String, Vec<u8>>;
 
 /// A server that keeps what was asked of it.

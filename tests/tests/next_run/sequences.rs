@@ -95,7 +95,7 @@ const NAMES: &[&str] = &[
     "deep.pem",
 ];
 
-/// What links lead to.
+/// Targets of links.
 const TARGETS: &[&str] = &[
     "$R/outside",
     "$R/outside/dir",
@@ -175,7 +175,7 @@ struct World {
     ordinary: bool,
 }
 
-/// What lies outside of what commands write: each path with its identity, its mode and what it holds.
+/// Everything outside of what commands write: each path with its identity, its mode and its content.
 type Outside = BTreeMap<PathBuf, (u64, u64, u32, Vec<u8>)>;
 
 /// Device, inode and right.
@@ -309,7 +309,7 @@ impl World {
         let mut rest: Vec<PathBuf> =
             ["outside", "home", "drop"].map(|name| self.place.root.join(name)).into();
         while let Some(path) = rest.pop() {
-            // What a rule opens.
+            // A rule opens these.
             if path.ends_with("drop/in") || path.ends_with("home/.cache") {
                 continue;
             }
@@ -387,7 +387,7 @@ fn confined(world: &World, texts: &[String; RUNS]) {
 /// Does the same as a person, and sees that commands still run.
 fn by_a_person(world: &World, texts: &[String; RUNS]) {
     for text in texts {
-        // What a person does to the home directory is none of this.
+        // Acts of a person in the home directory are not tested here.
         let text = text.replace("$R/home", "$R/outside");
         let script = world.script(&text);
         world.command(Path::new("/bin/bash"), &[&script]).status().expect("bash");

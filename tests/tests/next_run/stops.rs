@@ -13,7 +13,7 @@ use stockade_tests::{Place, give, is_root};
 /// Someone who is not root.
 const ORDINARY: u32 = 1234;
 
-/// What every command after another has to do.
+/// Work that every command must do after another.
 const NEXT: &str = "echo ran; touch new && echo wrote";
 
 /// Runs the text of a script, so that no rule about its words is asked; as an ordinary user, and as root where the
@@ -269,7 +269,7 @@ fn a_directory_with_too_many_refused_files_is_read_only_and_the_next_command_run
             let held = |number| fs::read_to_string(project.join(format!("kept-{number}")));
             assert!((0..900).all(|it| held(it).is_ok_and(|text| text == "old")), "{told}");
         }
-        // What it tells helps.
+        // The advice helps.
         let mut moves = Command::new("sh");
         moves.args(["-c", "mv kept-* below/"]).current_dir(&project);
         assert!(moves.status().expect("sh starts").success());
@@ -511,7 +511,7 @@ fn what_a_killed_command_left_closed_is_refused_all_the_same() {
         let objects = place.project().join(".git/objects/ab");
         assert_eq!(fs::read_dir(objects).expect("objects").count(), 1, "{told}");
         assert!(!place.project().join(".git/hooks/pre-commit").exists(), "{told}");
-        // What keeps a command from its start is told with what mends it.
+        // An obstacle that keeps a command from its start is told with its fix.
         close(place, ".", 0o000);
         let told = runs.run_told("echo ran");
         close(place, ".", 0o755);

@@ -145,7 +145,7 @@ fn links_of_ordinary_work_are_made_and_moved() {
         }
         assert_eq!(fs::read_link(place.project.join("out/x")).unwrap(), Path::new("f"));
         if !is_root() {
-            // What is somebody else's, and can be read.
+            // Targets that belong to somebody else, and can be read.
             place.works("ln -s /etc/passwd p1 && ln -s /none p2 && ln -s /etc/none/x p3");
         }
     });

@@ -263,7 +263,7 @@ fn the_report_says_what_is_open_without_namespaces() {
             let state = ran.enforced.states.get(&open);
             assert!(matches!(state, Some(State::Missing(_))), "{open:?}: {state:?}");
         }
-        // What is required and not there stops the start here as well.
+        // A protection that is required and missing stops the start here as well.
         let mut spec = without_namespaces(&place, "touch ran");
         spec.required.insert(Protection::Protected);
         assert!(matches!(

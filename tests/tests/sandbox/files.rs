@@ -1,4 +1,4 @@
-//! What can be written and read.
+//! Files that can be written and read.
 
 use std::fs;
 use std::os::unix::fs::symlink;

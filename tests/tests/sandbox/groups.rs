@@ -15,7 +15,7 @@ use crate::place::{Place, is_root, pass_on, run, start};
 const DELEGATED: &str = "STOCKADE_TEST_GROUP";
 const NOBODY: u32 = 65534;
 
-/// Which of the two controllers groups below `group` get.
+/// Returns those of the two controllers that groups below `group` get.
 fn given(group: &Path) -> Vec<String> {
     let text = fs::read_to_string(group.join("cgroup.subtree_control")).unwrap_or_default();
     text.split_whitespace().filter(|it| ["memory", "pids"].contains(it)).map(Into::into).collect()

@@ -1,4 +1,4 @@
-//! What a run leaves in git directories is looked at, whatever becomes of the process that watched it.
+//! Git directories that a run leaves are inspected, whatever becomes of the process that watched it.
 
 use std::fs;
 use std::io::Read;
@@ -139,7 +139,7 @@ fn nothing_stands_in_the_way_of_putting_aside() {
     });
 }
 
-/// What cannot be held open until the end cannot come into being.
+/// A git directory that cannot be held open until the end cannot come into being.
 #[test]
 fn more_repositories_than_can_be_inspected_cannot_be_made() {
     as_root_and_user("inspection::more_repositories_than_can_be_inspected_cannot_be_made", || {

@@ -1,4 +1,4 @@
-//! What of a git directory that was there is kept by its name alone, and against other runs.
+//! Files of an existing git directory that are kept by their names alone, and against other runs.
 
 use std::fs;
 
@@ -68,7 +68,7 @@ fn the_lock_of_a_configuration_is_his_who_made_it() {
         }
         let place = place("lock");
         let lock = place.project.join(".git/config.lock");
-        // What anybody might change, but it is not theirs to say when.
+        // Anybody might make this change, but a run must not choose when.
         let theirs =
             fs::read_to_string(place.project.join(".git/config")).unwrap() + "[user]\n\tname = x\n";
         let undo = || {

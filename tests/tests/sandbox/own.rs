@@ -58,7 +58,7 @@ fn process_1_cannot_be_signalled_traced_or_looked_into() {
     });
 }
 
-/// What `/proc/PID` says in confidence of a process that cannot be dumped belongs to root (`proc(5)`).
+/// Files in `/proc/PID` that tell secrets of a process that cannot be dumped belong to root (`proc(5)`).
 #[test]
 fn neither_monitor_nor_process_1_can_be_looked_into() {
     as_root_and_user("own::neither_monitor_nor_process_1_can_be_looked_into", || {

@@ -108,7 +108,7 @@ fn hooks_cannot_be_planted_in_any_git_directory() {
     });
 }
 
-/// What git runs when somebody uses a repository that a run has made.
+/// Programs that git runs when somebody uses a repository that a run has made.
 #[test]
 fn a_configuration_that_runs_programs_is_refused_or_put_aside() {
     as_root_and_user(
@@ -303,7 +303,7 @@ const DANGEROUS: &[&str] = &[
     "web.browser",
 ];
 
-/// What `init`, `clone`, `remote add`, `branch`, `submodule`, `sparse-checkout` and common programs write.
+/// Keys that `init`, `clone`, `remote add`, `branch`, `submodule`, `sparse-checkout` and common programs write.
 const ORDINARY: &[&str] = &[
     "core.repositoryformatversion",
     "core.filemode",

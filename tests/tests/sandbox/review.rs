@@ -1,4 +1,4 @@
-//! What a run writes down of the files that a person's tools execute.
+//! Journal of a run about the files that a person's tools execute.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -103,7 +103,7 @@ fn the_name_inside_gets_a_copy_and_work_goes_on() {
         assert_eq!(fs::metadata(&linked).unwrap().mode() & 0o777, 0o640);
         reset(&place);
         place.works("echo after > linked && test \"$(cat linked)\" = after");
-        // What is not changed stays one file.
+        // A file that is not changed stays one file.
         reset(&place);
         place.works("cat linked && chmod 640 linked && ln linked b && test linked -ef b");
         assert_eq!(fs::metadata(&linked).unwrap().ino(), state(&place.outside.join("kept")).5);
@@ -152,7 +152,7 @@ fn a_large_file_is_refused_with_a_way_to_go_on() {
         assert_eq!(length(), (64 << 20) + 1);
         fs::remove_file(&linked).unwrap();
         fs::hard_link(&kept, &linked).unwrap();
-        // What is emptied needs no copy.
+        // A file that is emptied needs no copy.
         place.works("echo x > linked");
         assert_eq!(
             (length(), fs::read_to_string(&linked).unwrap()),

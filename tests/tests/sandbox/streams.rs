@@ -62,7 +62,7 @@ fn a_stream_that_the_command_closes_is_closed_although_it_goes_on() {
             let stdout = writer.try_clone().unwrap().into();
             let stdio = Stdio { stdin: stdin.into(), stdout, stderr: writer.into() };
             let (child, _) = spawn(launcher(), &spec, stdio).unwrap();
-            // It ends here only if nobody else holds the other end: the command waits for its input.
+            // The output ends here only if nobody else holds the other end: the command waits for its input.
             let text = std::io::read_to_string(&mut reader).unwrap();
             answer.write_all(b"7\n").unwrap();
             assert_eq!((text.as_str(), child.wait().unwrap().code), ("before\n", Some(7)));

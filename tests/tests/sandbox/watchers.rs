@@ -1,4 +1,4 @@
-//! What a run can do to the processes that watch it: nothing that keeps them from their work.
+//! Acts of a run against the processes that watch it: none keeps them from their work.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -143,7 +143,7 @@ fn a_lease_of_the_host_holds_up_only_who_opens_that_file() {
     as_root_and_user("watchers::a_lease_of_the_host_holds_up_only_who_opens_that_file", || {
         let place = Place::new("held");
         fs::write(place.project.join("held"), "x").unwrap();
-        // It gives its lease up when it is asked to, after the other file is there.
+        // The holder gives its lease up when it is asked to, after the other file is there.
         let holder = "use Fcntl; open(F, \"<\", \"held\") or die; fcntl(F, 1024, F_RDLCK) or die; $| = 1;
              $SIG{IO} = sub { select(undef, undef, undef, 0.02) until -e \"other\"; fcntl(F, 1024, F_UNLCK) };
              print \"ready\\n\"; sleep 1 while 1";

@@ -72,7 +72,7 @@ fn a_cd_is_carried_to_the_next_command_of_its_session_alone() {
         let words = ["run", "--session", "s"];
         let words = [&words, work.options, &["--", "ls", ".."]].concat();
         assert_eq!(text(&work.place.output(words).stdout), "c\nhere\n");
-        // Who names a directory gets it; who calls from elsewhere begins there.
+        // A call that names a directory gets it; a call from elsewhere begins there.
         let named = project.to_str().expect("a path in UTF-8");
         let output = work.output(&project, &["--session", "s", "--cwd", named], "pwd");
         assert_eq!(text(&output.stdout).trim(), named);

@@ -49,7 +49,7 @@ impl Agent<'_> {
         hook.wait_with_output().expect("its answer")
     }
 
-    /// What the hook makes of a command.
+    /// Returns the command that the hook puts in the place of `line`.
     fn rewritten(&self, line: &str) -> String {
         let output = self.hook(&frame(self.name, self.session, line, &self.of.place));
         let answer: Value =
@@ -70,7 +70,7 @@ impl Agent<'_> {
         self.of.program(&[program, "-c", line])
     }
 
-    /// What a command prints that goes through the hook, and then to the agent's own shell.
+    /// Returns the output of a command that goes through the hook, and then to the agent's own shell.
     fn said(&self, line: &str) -> String {
         said(self.shell("sh", &self.rewritten(line)))
     }
@@ -153,7 +153,7 @@ fn a_server_of_an_agents_session_is_there_for_its_next_command() {
             );
             assert_eq!(one.said(&ask), "served\n", "{name}: none of them ended it");
             assert_eq!(server.end(), "", "{name}");
-            // Who looks for what ran in the session finds the hook's decision and that of the run.
+            // A search for what ran in the session finds the hook's decision and that of the run.
             let of = |door: &str, session: Value| (json!(door), session);
             let both = |session: Value| [of("hook", session.clone()), of("run", session)];
             let none = [of("hook", Value::Null), of("run", Value::Null)];

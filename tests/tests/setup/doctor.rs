@@ -263,7 +263,7 @@ fn doctor_says_whether_the_agent_would_start_and_one_fix_if_not() {
         (None, 0o755, format!("`{at}` does not exist")),
         (Some(other), 0o755, format!("`{at}` says that it is `stockade-agent 0.0.0`")),
         (Some(other), 0o644, format!("`{at}` does not start: ")),
-        // It starts, but what it is lies where its sandbox shows nothing.
+        // The program starts, but the executable behind it lies where its sandbox shows nothing.
         (Some(&pass), 0o755, "in its sandbox".to_owned()),
     ] {
         let (ready, lines) = own_agent(&place, program, mode);

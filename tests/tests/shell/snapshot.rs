@@ -20,7 +20,7 @@ fn hand_over(place: &Place, definitions: &str) -> Seen {
     seen(&child.wait_with_output().expect("it ends"))
 }
 
-/// What bash prints of these definitions.
+/// Returns these definitions as bash prints them.
 fn printed(definitions: &str) -> String {
     let line = format!("shopt -s expand_aliases\n{definitions}\nalias -p; declare -f");
     let output = super::Command::new("bash").args(["--norc", "-c", &line]).output();
@@ -73,7 +73,7 @@ fn a_function_in_which_something_is_denied_does_not_run() {
     let (status, out, said) = super::run(&place, &["-c", "make_it"]);
     assert_eq!((status, out.as_str()), (Some(120), ""), "{said}");
     assert!(said.contains("touch made"), "{said}");
-    // What is not called takes no part.
+    // A function that is not called takes no part.
     assert_eq!(super::run(&place, &["-c", "echo make_it"]).1, "make_it\n");
 }
 

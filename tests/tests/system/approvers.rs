@@ -1,4 +1,4 @@
-//! Who approves on a machine: two persons, groups, delegation with an end, and break-glass.
+//! Approvers on a machine: two persons, groups, delegation with an end, and break-glass.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::net::TcpListener;
@@ -91,7 +91,7 @@ fn two_persons_approve_and_neither_is_the_one_who_asks() {
     answer(&machine, "bob", &["allow", &id]);
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(approved(&["bob"]) && !is_made(&machine, "made"));
-    // An answer to another question is none.
+    // An answer to another question does not count.
     let second = answer(&machine, "cay", &["allow", &id]);
     assert_eq!(second.status.code(), Some(0), "{}", told(&second));
     assert!(told(&second).contains("stockade: approved touch made\n"), "{}", told(&second));
@@ -138,7 +138,7 @@ fn groups_delegation_with_an_end_and_break_glass_say_who_may() {
     assert!(list(&machine, "cay").is_empty());
     let refused = answer(&machine, "cay", &["allow", &id]);
     assert!(told(&refused).contains("no open question"), "{}", told(&refused));
-    // What changed meanwhile makes the answer void.
+    // A change of the policy meanwhile makes the answer void.
     change(&machine, &lent("2999-01-01T00:00:00Z"));
     assert_eq!(answer(&machine, "bob", &["allow", &id]).status.code(), Some(0));
     let output = running.wait_with_output().expect("its end");
@@ -162,7 +162,7 @@ fn groups_delegation_with_an_end_and_break_glass_say_who_may() {
         ("ada", vec!["allow", &id, "--for-session", "--break-glass", "outage"]),
     ] {
         let refused = answer(&machine, user, &words);
-        // That of another user is weighed at the gateway of who asks.
+        // The gateway of the user who asks weighs the answer of another user.
         assert!(
             user == "bob" || refused.status.code() == Some(122),
             "{words:?} {}",
@@ -203,7 +203,7 @@ fn settings_about_approvers_count_in_the_managed_file_alone_and_fail_closed() {
     assert_eq!(answer(&machine, "ada", &["deny", &id]).status.code(), Some(0));
     let output = running.wait_with_output().expect("its end");
     assert_eq!(output.status.code(), Some(120), "{}", told(&output));
-    // What an agent runs itself cannot wait for others.
+    // A call that an agent runs itself cannot wait for others.
     let edit = json!({ "file_path": "/home/ada/project/x", "content": "x" }).to_string();
     let words = ["stockade", "check", "--record", "--tool", "Write", "--input", &edit];
     let refused = machine.user("ada", &words).output().expect("it starts");

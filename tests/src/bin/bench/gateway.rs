@@ -4,7 +4,7 @@ use std::io::BufRead as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// It ends when this is dropped.
+/// A running gateway; it ends when this is dropped.
 pub(crate) struct Gateway(Child);
 
 impl Gateway {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::table::{self, Contender};
 use crate::{Ground, on_path};
 
-/// What an agent sends to its hook before it runs a command.
+/// A frame that an agent sends to its hook before it runs a command.
 const FRAME: &str = r#"{"hook_event_name":"PreToolUse","session_id":"bench","cwd":"/","tool_name":"Bash",
 "tool_input":{"command":"git status"}}"#;
 

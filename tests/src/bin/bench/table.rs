@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Contender {
     name: String,
     argv: Vec<String>,
-    /// What it reads; nothing without one.
+    /// File that is its standard input; empty without one.
     pub(crate) input: Option<PathBuf>,
     times: Vec<Duration>,
 }

@@ -18,11 +18,11 @@ pub(crate) fn measure(ground: &Ground, rounds: usize) {
         println!("left out, the ordinary commands: {error}");
         return;
     }
-    // What a start costs by itself is the other measure, and is taken off here.
+    // The cost of a start alone is the other measure, and is taken off here.
     let starts = timed(ground, "true", rounds, &project, || {});
     for (program, text, again) in [
         ("git", "git status --short", ""),
-        // What only another user may read, root included here, is not part of the work.
+        // Files that only another user may read, root included here, are not part of the work.
         ("find", "find /usr -name '*.none' 2> /dev/null || true", ""),
         ("cc", "cc -O2 -o program main.c", ""),
         ("cargo", "cargo build --offline --quiet", "target"),
@@ -34,7 +34,7 @@ pub(crate) fn measure(ground: &Ground, rounds: usize) {
         let built = project.join(again);
         let contenders = timed(ground, text, rounds, &project, || {
             if !again.is_empty() {
-                // It is not there the first time.
+                // The folder is not there the first time.
                 let _ = std::fs::remove_dir_all(&built);
             }
         });
