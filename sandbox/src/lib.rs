@@ -7,8 +7,6 @@
 #![warn(clippy::too_many_lines)]
 
 #[cfg(target_os = "linux")]
-pub mod attempts;
-#[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
 mod launcher_zygote;
@@ -16,6 +14,7 @@ mod launcher_zygote;
 mod other;
 #[cfg(target_os = "linux")]
 mod spawn;
+mod starter;
 #[cfg(target_os = "linux")]
 mod supervise;
 
@@ -29,3 +28,4 @@ pub use other::{
 };
 #[cfg(target_os = "linux")]
 pub use spawn::{Child, Launcher, Progress, Starting, Stopper, launch, spawn};
+pub use starter::start;

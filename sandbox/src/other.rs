@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use stockade_kernel::Listeners;
+use stockade_spec::Listeners;
 use stockade_spec::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
 
 /// A running command; there is none here.

@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::Duration;
 
-use stockade_kernel::Listeners;
 use stockade_kernel::forked_worker::{ForkedWorker, Process};
 use stockade_kernel::frames;
 use stockade_kernel::syscalls;
 use stockade_spec::codec::{Failure, Order, Report, Wire};
-use stockade_spec::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
-use stockade_spec::{Fallback, Network};
+use stockade_spec::{Ending, Enforced, Error, Exit, Fallback, Listeners, Network, Protection};
+use stockade_spec::{SandboxSpec, Stdio, Violation};
 
 /// Longest time that a launcher may take to report; its own limits are shorter.
 const START_LIMIT: Duration = Duration::from_secs(30);

@@ -3,7 +3,12 @@
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::Place;
+
+/// Seconds without anything new on the screen after which a test fails instead of waiting for ever.
+const SILENCE: i64 = 180;
 
 /// A program on a terminal of its own.
 #[derive(Debug)]
@@ -43,7 +48,8 @@ impl Terminal {
                 self.read = self.seen.len();
                 return;
             }
-            let more = self.screen.read(&mut byte).expect("its output");
+            let new = new.into_owned();
+            let more = self.next(&mut byte);
             assert!(more > 0, "the screen never shows `{text}`: {new}");
             self.seen.extend(byte);
         }
@@ -57,9 +63,27 @@ impl Terminal {
 
     /// Waits for the end and returns the exit status and all that the screen showed.
     pub fn end(mut self) -> (Option<i32>, String) {
-        self.screen.read_to_end(&mut self.seen).expect("its output");
+        let mut piece = [0; 4096];
+        loop {
+            let count = self.next(&mut piece);
+            if count == 0 {
+                break;
+            }
+            self.seen.extend(&piece[..count]);
+        }
         drop(self.keys);
         let status = self.child.wait().expect("it ends");
         (status.code(), String::from_utf8_lossy(&self.seen).into_owned())
+    }
+
+    /// Reads what the screen shows next; panics if nothing comes for a long time. 0 at the end.
+    fn next(&mut self, piece: &mut [u8]) -> usize {
+        let limit = Timespec { tv_sec: SILENCE, tv_nsec: 0 };
+        let ready = poll(&mut [PollFd::new(&self.screen, PollFlags::IN)], Some(&limit));
+        if ready.expect("its output") == 0 {
+            let _ = self.child.kill();
+            panic!("nothing new for {SILENCE} seconds: {}", String::from_utf8_lossy(&self.seen));
+        }
+        self.screen.read(piece).expect("its output")
     }
 }

@@ -115,6 +115,7 @@ fn a_rule_for_the_session_ends_with_it() {
     let run = ["run", "--session", "one", "touch made.txt"];
     let Some(mut terminal) = start(test, &place, &run) else { return };
     terminal.wait_for("session allows `Bash(touch made.txt)` until this session ends");
+    terminal.wait_for("run it?");
     terminal.press("session\n");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(newest(&place, "approval")["scope"], "session");

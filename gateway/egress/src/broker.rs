@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use stockade_kernel::Listeners;
 use stockade_policy::{Host, HostRule, NetworkRules, Reach};
+use stockade_spec::Listeners;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};

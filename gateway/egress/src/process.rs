@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use stockade_kernel::Listeners;
+use stockade_spec::Listeners;
 
 /// A proxy; dropping it ends it.
 #[derive(Debug)]

@@ -112,7 +112,9 @@ mod tests {
             socket: None,
             given: Vec::new(),
         };
-        let means = Means { executable: "/gate".into(), places };
+        let start: stockade_spec::Start =
+            |_, _, _| Err(stockade_spec::Error::Spec { reason: "nothing starts here".into() });
+        let means = Means { executable: "/gate".into(), start, places };
         let named = |session: Option<&str>, hook_session: Option<&str>| {
             let (session, hook_session) =
                 (session.map(str::to_owned), hook_session.map(str::to_owned));

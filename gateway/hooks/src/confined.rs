@@ -2,19 +2,18 @@
 //! it started ends with it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use stockade_policy::{CommandHook, Handler, Layer};
-use stockade_sandbox as sandbox;
 use tokio::io::AsyncWriteExt as _;
 
+use super::Means;
 use super::process::{self, Ended};
 use crate::pipes::{self, Input, Outputs};
-use stockade_base::places::Places;
 use stockade_plan::temporary::Temporary;
 use stockade_review::Journal;
 use stockade_scene::scene::Scene;
+use stockade_spec::Confined;
 
 /// Time beyond its limit in which a hook that was ended must be gone.
 const ENDING: Duration = Duration::from_secs(15);
@@ -31,9 +30,8 @@ pub(super) struct Job {
     pub(super) variables: BTreeMap<String, String>,
     pub(super) layer: Layer,
     pub(super) input: String,
-    pub(super) executable: PathBuf,
+    pub(super) means: Means,
     pub(super) scene: Scene,
-    pub(super) places: Places,
 }
 
 /// Runs one hook to its end.
@@ -47,7 +45,7 @@ pub(super) async fn run(job: Job) -> Ended {
 async fn attempt(job: Job) -> Result<Ended, String> {
     let unconfined = |error: stockade_spec::Error| format!("{UNCONFINABLE}: {error}");
     let (theirs, ours) = pipes::stdio(Input::Piped, Outputs::Apart).map_err(unconfined)?;
-    let (limit, input, state) = (job.limit, job.input.clone(), job.places.state.clone());
+    let (limit, input, state) = (job.limit, job.input.clone(), job.means.places.state.clone());
     let handler = format!("the hook `{}`", Handler::Command(job.command.clone()).text());
     let started = tokio::task::spawn_blocking(move || start(&job, theirs));
     let (child, temporary, journal) = started.await.map_err(|_| "it cannot be started")??;
@@ -93,7 +91,7 @@ async fn attempt(job: Job) -> Result<Ended, String> {
 }
 
 /// Ends a hook that nobody waits for any more.
-struct Stop(sandbox::Stopper);
+struct Stop(Box<dyn stockade_spec::Stop>);
 
 impl Drop for Stop {
     fn drop(&mut self) {
@@ -105,7 +103,7 @@ impl Drop for Stop {
 fn start(
     job: &Job,
     stdio: stockade_spec::Stdio,
-) -> Result<(sandbox::Child, Temporary, Journal), String> {
+) -> Result<(Box<dyn Confined>, Temporary, Journal), String> {
     let mut variables = match job.layer {
         Layer::Policy => job.variables.clone(),
         Layer::Builtin | Layer::User | Layer::Project | Layer::Local | Layer::Flag => {
@@ -115,10 +113,10 @@ fn start(
     let told = job.variables.iter().filter(|(name, _)| name.ends_with("_PROJECT_DIR"));
     variables.extend(told.map(|(name, value)| (name.clone(), value.clone())));
     let argv = process::arguments(&job.command, &job.variables);
-    let planned = stockade_plan::hook::plan(&job.scene, &job.places, argv, variables);
+    let planned = stockade_plan::hook::plan(&job.scene, &job.means.places, argv, variables);
     let (spec, temporary, journal) =
         planned.map_err(|failure| format!("{UNCONFINABLE}: {}", failure.message))?;
-    match sandbox::spawn(&job.executable, &spec, stdio) {
+    match (job.means.start)(&job.means.executable, &spec, stdio) {
         Ok((child, _)) => Ok((child, temporary, journal)),
         Err(error @ stockade_spec::Error::Exec { .. }) => {
             Err(format!("it cannot be started: {error}"))

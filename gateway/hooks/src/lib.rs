@@ -32,6 +32,7 @@ use stockade_policy::{Handler, Hook, HookEvent, HookOutcome, HookVerdict, Layer,
 use stockade_base::place::Place;
 use stockade_base::places::Places;
 use stockade_scene::scene::Scene;
+use stockade_spec::Start;
 use stockade_wire::errors::Failure;
 use stockade_wire::types::{Context, HookView};
 use stockade_worker::Scanner;
@@ -49,6 +50,8 @@ const LONGEST_FAREWELL: Duration = Duration::from_secs(60);
 pub struct Means {
     /// The `stockade` executable, which keeps the processes of hooks.
     pub executable: PathBuf,
+    /// Starts a hook that runs confined.
+    pub start: Start,
     /// Our own directories.
     pub places: Places,
 }

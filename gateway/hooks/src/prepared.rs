@@ -46,11 +46,11 @@ impl Prepared {
             }
             Standing::Bound(reason) => (scene.place.cwd.clone(), Some(reason)),
         };
-        let (command, executable) = (command.clone(), means.executable.clone());
+        let command = command.clone();
         // Also where the sandbox is off: settings that let commands run unconfined let no hook do so.
         if let Some(reason) = bound.clone() {
             let (layer, scene) = (hook.origin.layer, scene.clone());
-            let places = means.places.clone();
+            let means = means.clone();
             let task = match hook.runs_beside {
                 true => Task::Left(left(hook, &reason)),
                 false => Task::Waited(tokio::spawn(confined::run(confined::Job {
@@ -59,13 +59,13 @@ impl Prepared {
                     variables,
                     layer,
                     input,
-                    executable,
+                    means,
                     scene,
-                    places,
                 }))),
             };
             return Prepared { task, bound };
         }
+        let executable = means.executable.clone();
         let job = process::Job { command, limit, variables, cwd, input, executable };
         let task = match hook.runs_beside {
             true => Task::Beside(job),

@@ -47,6 +47,7 @@ use stockade_plan as plan;
 use stockade_plan::temporary;
 use stockade_remedies as remedies;
 use stockade_review as review;
+pub use stockade_sandbox::start as start_confined;
 use stockade_scene::{known, request};
 #[cfg(test)]
 use stockade_scratch as testing;

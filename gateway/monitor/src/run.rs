@@ -88,12 +88,12 @@ pub struct Running {
     terminal: Option<Arc<Terminal>>,
     enforced: stockade_spec::Enforced,
     started: (SystemTime, Instant),
-    listeners: Option<stockade_kernel::Listeners>,
+    listeners: Option<stockade_spec::Listeners>,
 }
 
 impl Running {
     /// Gives up the way out of the command, to whoever serves it; closed if nobody does.
-    pub fn take_listeners(&mut self) -> Option<stockade_kernel::Listeners> {
+    pub fn take_listeners(&mut self) -> Option<stockade_spec::Listeners> {
         self.listeners.take()
     }
 }

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 
 use stockade_base::sockets::Address;
 use stockade_client::Client;
-use stockade_sandbox as sandbox;
+use stockade_monitor::start_confined;
 use stockade_scene::protections::is_available;
 use stockade_scene::scene::Scene;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -288,7 +288,7 @@ impl Session {
             .map_err(|error| failed(&error.to_string()))?;
         let launcher = std::env::current_exe().map_err(|error| failed(&error.to_string()))?;
         let started =
-            tokio::task::spawn_blocking(move || sandbox::spawn(&launcher, &spec, stdio)).await;
+            tokio::task::spawn_blocking(move || start_confined(&launcher, &spec, stdio)).await;
         let started = started.map_err(|error| failed(&error.to_string()))?;
         let (child, _) = started.map_err(|error| failed(&format!("confined: {error}")))?;
         let stopper = child.stopper().map_err(|error| failed(&error.to_string()))?;

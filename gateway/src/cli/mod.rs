@@ -65,7 +65,9 @@ fn role() -> ExitCode {
     match arguments.get(1).and_then(|word| word.to_str()) {
         // These have confined themselves: at their end they can open nothing more.
         Some("launch") => std::process::exit(stockade_sandbox::launch()),
-        Some(stockade_probe::ROLE) => std::process::exit(stockade_probe::main()),
+        Some(stockade_probe::ROLE) => {
+            std::process::exit(stockade_probe::main(stockade_sandbox::start))
+        }
         Some("proxy") => std::process::exit(stockade_egress::worker::main()),
         Some("scan") => std::process::exit(stockade_worker::scan::main()),
         Some(crate::hooks::reaper::ROLE) => ExitCode::from(crate::hooks::reaper::main(&arguments)),

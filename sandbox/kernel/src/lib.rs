@@ -62,13 +62,3 @@ pub use last_words::LastWords;
 pub use other::{Branch, ForkedWorker};
 pub use peer::{peer_groups, peer_process};
 pub use signals::{HeldSignals, close_inherited, end_now, ending_signals, let_end};
-
-/// The ways out of a run with [`stockade_spec::Network::Proxy`]: listening sockets on its private loopback. Whoever
-/// holds them serves the command; when they are closed, nothing answers there any more.
-#[derive(Debug)]
-pub struct Listeners {
-    /// For HTTP.
-    pub http: std::os::fd::OwnedFd,
-    /// For SOCKS.
-    pub socks: std::os::fd::OwnedFd,
-}

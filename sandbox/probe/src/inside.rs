@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stockade_sandbox::attempts;
+use super::attempts;
 use stockade_spec::Protection;
 
 /// Longest wait for a connection.

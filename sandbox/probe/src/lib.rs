@@ -1,12 +1,16 @@
 //! Protections that this machine can enforce, found by trying: for `doctor`, and for the question whether a run can be confined.
 //!
-//! Starts this executable again as [`ROLE`], outside and confined by the sandbox, in a directory of its own that it removes; reads no
-//! settings and decides nothing.
+//! Starts this executable again as [`ROLE`], a process of its own, which tries acts outside and in the sandbox that the table of roles
+//! hands it, in a directory of its own that it removes. Reads no settings and decides nothing.
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
 #[cfg(target_os = "linux")]
+mod attempts;
+#[cfg(target_os = "linux")]
 mod inside;
+#[cfg(target_os = "linux")]
+mod process;
 #[cfg(target_os = "linux")]
 mod stranger;
 #[cfg(target_os = "linux")]
@@ -16,17 +20,20 @@ mod trial;
 
 use std::path::Path;
 
-use stockade_spec::{Enforced, Protection};
+use stockade_spec::{Enforced, Protection, Start};
 
-/// Word by which this executable is started again, to try the acts.
+/// Word by which this executable is started again, for a trial or to try the acts of one.
 pub const ROLE: &str = "probe";
 
-/// Is the process that tries the acts; returns its exit status.
-pub fn main() -> i32 {
+/// Is the process of a trial, which starts confined programs with `start`, or the one that tries the acts; returns its exit status.
+pub fn main(start: Start) -> i32 {
     #[cfg(target_os = "linux")]
-    return inside::run();
+    return process::main(start);
     #[cfg(not(target_os = "linux"))]
-    1
+    {
+        let _ = start;
+        1
+    }
 }
 
 /// Protections that this machine can enforce.
@@ -46,6 +53,15 @@ pub struct Host {
     pub landlock_abi: u32,
 }
 
+/// Extent of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    /// Every act, outside and confined.
+    Everything,
+    /// One confined start.
+    Start,
+}
+
 /// One thing tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
@@ -60,9 +76,9 @@ pub struct Probe {
 }
 
 impl Host {
-    /// Tries everything once, with this executable as the launcher; takes a few milliseconds.
+    /// Tries everything once, with this executable as the launcher; takes some ten milliseconds.
     ///
-    /// This executable must call [`stockade_sandbox::launch`] when its first argument is `launch`, and [`main`] when it is [`ROLE`].
+    /// This executable must call [`main`] when its first argument is [`ROLE`], and be the launcher when it is `launch`.
     pub fn probe() -> Host {
         match std::env::current_exe() {
             Ok(launcher) => Host::probe_with(&launcher),
@@ -72,22 +88,23 @@ impl Host {
 
     /// Starts one confined command and tells what it reports, without the probes of single protections.
     pub fn start() -> Host {
-        #[cfg(target_os = "linux")]
-        return match std::env::current_exe() {
-            Ok(launcher) => trial::start(&launcher),
+        match std::env::current_exe() {
+            Ok(launcher) => Host::tried(&launcher, Trial::Start),
             Err(error) => Host::without(&format!("this executable cannot be found: {error}")),
-        };
-        #[cfg(not(target_os = "linux"))]
-        Host::without("only Linux is supported")
+        }
     }
 
-    /// Tries everything once, with `launcher` as the launcher.
+    /// Tries everything once, with `launcher` as the launcher and for the trial.
     pub fn probe_with(launcher: &Path) -> Host {
+        Host::tried(launcher, Trial::Everything)
+    }
+
+    fn tried(launcher: &Path, trial: Trial) -> Host {
         #[cfg(target_os = "linux")]
-        return trial::probe(launcher);
+        return process::run(launcher, trial).unwrap_or_else(|error| Host::without(&error));
         #[cfg(not(target_os = "linux"))]
         {
-            let _ = launcher;
+            let _ = (launcher, trial);
             Host::without("only Linux is supported")
         }
     }

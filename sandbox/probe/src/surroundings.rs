@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use stockade_sandbox::attempts::{Counted, Group};
+use super::attempts::{Counted, Group};
 
 /// Returns one sentence for each fact worth knowing.
 pub(crate) fn notes() -> Vec<String> {

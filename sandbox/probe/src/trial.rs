@@ -12,13 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
-use stockade_sandbox::{attempts, spawn};
-use stockade_spec::{Access, Fallback, FileRule};
-use stockade_spec::{
-    Enforced, Error, Files, Limits, Mediation, Network, Program, Protection, SandboxSpec, State,
-    Stdio,
-};
+use stockade_spec::{Access, Enforced, Error, Fallback, FileRule, Files, Limits, Mediation};
+use stockade_spec::{Network, Program, Protection, SandboxSpec, Start, State, Stdio};
 
+use super::attempts;
 use super::stranger::Stranger;
 use super::{Host, Probe, inside};
 
@@ -32,10 +29,17 @@ pub(super) const VARIABLES: &[&str] =
 /// Time after which processes left behind by a run must be gone.
 const SURVIVORS_LIMIT: Duration = Duration::from_secs(5);
 
+/// The launcher, and how it is started.
+#[derive(Clone, Copy)]
+pub(crate) struct Sandbox<'a> {
+    pub(crate) launcher: &'a Path,
+    pub(crate) start: Start,
+}
+
 /// Tries everything once; where no namespaces can be had, also what a run without them enforces.
-pub(crate) fn probe(launcher: &Path) -> Host {
+pub(crate) fn probe(sandbox: Sandbox<'_>) -> Host {
     let mut probes = vec![user_namespaces(), landlock_level()];
-    let first = tried(launcher, Fallback::Refuse);
+    let first = tried(sandbox, Fallback::Refuse);
     probes.push(start_of(&first));
     let mut lacks_namespaces = false;
     let enforced = match first {
@@ -51,7 +55,7 @@ pub(crate) fn probe(launcher: &Path) -> Host {
             probes.push(survivors(&inside, &mut enforced));
             enforced
         }
-        Err(error) => match tried(launcher, Fallback::Static) {
+        Err(error) => match tried(sandbox, Fallback::Static) {
             Ok((outside, inside)) => {
                 lacks_namespaces = true;
                 believed(&outside, &inside)
@@ -65,8 +69,8 @@ pub(crate) fn probe(launcher: &Path) -> Host {
 }
 
 /// Tries all acts outside and in a run.
-fn tried(launcher: &Path, fallback: Fallback) -> Result<(Succeeded, Ran), Error> {
-    Ground::make()?.tried(launcher, fallback)
+fn tried(sandbox: Sandbox<'_>, fallback: Fallback) -> Result<(Succeeded, Ran), Error> {
+    Ground::make()?.tried(sandbox, fallback)
 }
 
 /// Returns what a run without namespaces claims, but for claims whose acts succeed.
@@ -83,8 +87,8 @@ fn believed(outside: &Succeeded, inside: &Ran) -> Enforced {
 }
 
 /// Starts one confined command and tells what it reports.
-pub(crate) fn start(launcher: &Path) -> Host {
-    let enforced = match Ground::make().and_then(|it| it.run(launcher, Fallback::Refuse)) {
+pub(crate) fn start(sandbox: Sandbox<'_>) -> Host {
+    let enforced = match Ground::make().and_then(|it| it.run(sandbox, Fallback::Refuse)) {
         Ok(ran) => ran.enforced,
         Err(error) => Host::without(&why(&error)).enforced,
     };
@@ -178,13 +182,13 @@ impl Ground {
     }
 
     /// Tries all acts outside, then confined.
-    fn tried(&self, launcher: &Path, fallback: Fallback) -> Result<(Succeeded, Ran), Error> {
-        let outside = self.outside(launcher)?;
+    fn tried(&self, sandbox: Sandbox<'_>, fallback: Fallback) -> Result<(Succeeded, Ran), Error> {
+        let outside = self.outside(sandbox.launcher)?;
         // Files that the acts outside have made would be in the way.
         for left in ["outside/new", "project/.guarded-by-the-probe"] {
             let _ = fs::remove_file(self.place.join(left)); // it may not be there
         }
-        Ok((outside, self.run(launcher, fallback)?))
+        Ok((outside, self.run(sandbox, fallback)?))
     }
 
     /// Tries all acts in a plain child of this process, which is given what this one has; returns which succeeded.
@@ -202,12 +206,13 @@ impl Ground {
     }
 
     /// Tries all acts confined.
-    fn run(&self, launcher: &Path, fallback: Fallback) -> Result<Ran, Error> {
+    fn run(&self, sandbox: Sandbox<'_>, fallback: Fallback) -> Result<Ran, Error> {
         let failed = |source| Error::Report { source };
         let null = || File::options().read(true).write(true).open("/dev/null").map_err(failed);
         let (mut reader, writer) = std::io::pipe().map_err(failed)?;
         let stdio = Stdio { stdin: null()?.into(), stdout: writer.into(), stderr: null()?.into() };
-        let (child, enforced) = spawn(launcher, &self.spec(launcher, fallback), stdio)?;
+        let Sandbox { launcher, start } = sandbox;
+        let (child, enforced) = start(launcher, &self.spec(launcher, fallback), stdio)?;
         child.wait().map_err(failed)?;
         let ended = Instant::now();
         let mut text = String::new();

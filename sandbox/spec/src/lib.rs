@@ -13,6 +13,7 @@ pub mod journal;
 #[cfg(target_os = "linux")]
 pub mod note;
 pub mod run;
+mod starter;
 #[cfg(target_os = "linux")]
 pub mod steps;
 pub mod violation;
@@ -24,7 +25,8 @@ use std::path::PathBuf;
 pub use enforced::{Enforced, Protection, State};
 pub use git_text::{GitVariable, git_variables};
 pub use journal::{Before, Entry, MOST_KEPT_BYTES, Touched, read_journal};
-pub use run::{Ending, Error, Exit, Stdio};
+pub use run::{Ending, Error, Exit, Listeners, Stdio};
+pub use starter::{Confined, Start, Stop};
 pub use stockade_pattern::{Match, Pattern, Wild};
 pub use violation::{AT_TOP, OWN_LOOPBACK, UNSEEN_SOCKET, Violation};
 

@@ -18,6 +18,16 @@ pub struct Stdio {
     pub stderr: OwnedFd,
 }
 
+/// The ways out of a run with [`Network::Proxy`](crate::Network::Proxy): listening sockets on its private loopback. Whoever
+/// holds them serves the command; when they are closed, nothing answers there any more.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For HTTP.
+    pub http: OwnedFd,
+    /// For SOCKS.
+    pub socks: OwnedFd,
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Exit {

@@ -8,5 +8,8 @@ fn main() {
     }
     let role = std::env::args().nth(1).unwrap_or_default();
     let is_probe = role == stockade_probe::ROLE;
-    std::process::exit(if is_probe { stockade_probe::main() } else { stockade_sandbox::launch() });
+    std::process::exit(match is_probe {
+        true => stockade_probe::main(stockade_sandbox::start),
+        false => stockade_sandbox::launch(),
+    });
 }

@@ -20,11 +20,13 @@ const LINES: &[(&str, usize)] = &[
     // Words of a choice for each misspelt key or value.
     ("policy/rules", 5_520),
     // Together with `sandbox/kernel` 11,500 at most.
-    ("sandbox/src", 7_485),
+    ("sandbox/src", 7_480),
     // With the filters of the machine's service, one for each of its processes.
-    ("sandbox/kernel", 4_015),
-    ("sandbox/spec", 1_230),
-    ("sandbox/probe", 670),
+    ("sandbox/kernel", 4_010),
+    // With what crates that cannot launch are handed.
+    ("sandbox/spec", 1_245),
+    // With its acts, and a trial as a process of its own.
+    ("sandbox/probe", 800),
     ("sandbox/seatbelt", 270),
     // With the trace of a caller, times of command lines and the sentence about approvers, which front ends share; with what an
     // agent says of its session.

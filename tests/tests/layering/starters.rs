@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 
 use super::{code_of, read, sources_in};
 
-/// Files that name what starts a confined process: the monitor, the hooks that are confined, the agent's own process, and the
-/// table of roles.
+/// Files that name what starts a confined process: the monitor, the hooks that are confined, the agent's own process, the trial of the
+/// proxy, and the table of roles.
 const CONFINED: &[&str] = &[
     "gateway/hooks/src/confined.rs",
     "gateway/monitor/src/run/launchers.rs",
     "gateway/monitor/src/prefork.rs",
     "gateway/src/cli/agent.rs",
     "gateway/src/cli/agent/stand.rs",
+    "gateway/src/cli/doctor/proxy.rs",
     "gateway/src/cli/mod.rs",
 ];
 
@@ -35,6 +36,7 @@ const OTHERS: &[&str] = &[
     "gateway/system/src/keeper.rs",
     "gateway/system/src/tries.rs",
     "gateway/worker/src/worker.rs",
+    "sandbox/probe/src/process.rs",
     "sandbox/probe/src/trial.rs",
     "sandbox/src/spawn.rs",
 ];
@@ -53,7 +55,8 @@ fn that_hold(folders: &[&str], is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> 
 fn only_the_monitor_and_confined_hooks_start_confined_processes() {
     let starts = |line: &str| {
         let line = line.replace("Error::Launcher", "");
-        ["Launcher", "sandbox::spawn(", "sandbox::launch("].iter().any(|it| line.contains(it))
+        let words = ["Launcher", "stockade_sandbox", "start_confined", ".start)("];
+        words.iter().any(|it| line.contains(it))
     };
     let found = that_hold(&["gateway", "agent"], starts);
     // The monitor keeps launchers under a name of its own.
@@ -66,6 +69,12 @@ fn only_the_monitor_and_confined_hooks_start_confined_processes() {
     let missing: Vec<&&str> =
         CONFINED.iter().filter(|it| !found.iter().any(|path| path.ends_with(it))).collect();
     assert_eq!(missing, Vec::<&&str>::new(), "what starts nothing needs no exception");
+}
+
+#[test]
+fn among_the_doors_the_table_of_roles_alone_names_the_launcher() {
+    let found = that_hold(&["gateway/src"], |line| line.contains("stockade_sandbox"));
+    assert_eq!(found, [PathBuf::from("gateway/src/cli/mod.rs")]);
 }
 
 #[test]

@@ -343,7 +343,8 @@ impl Gateway {
 
     /// Returns with what hooks are run.
     pub(super) fn means(&self) -> Means {
-        Means { executable: self.executable.clone(), places: self.places.clone() }
+        let (executable, start) = (self.executable.clone(), crate::start_confined);
+        Means { executable, start, places: self.places.clone() }
     }
 
     pub(super) async fn record(

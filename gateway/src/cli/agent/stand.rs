@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use stockade_sandbox as sandbox;
+use stockade_monitor::start_confined;
 use stockade_scene::protections::is_available;
 
 use super::{AgentFolder, BESIDE, beside};
@@ -101,7 +101,7 @@ fn confined(path: &Path, place: &Path) -> io::Result<String> {
         stderr: null.into(),
     };
     let (child, _) =
-        sandbox::spawn(&std::env::current_exe()?, &spec, stdio).map_err(io::Error::other)?;
+        start_confined(&std::env::current_exe()?, &spec, stdio).map_err(io::Error::other)?;
     let stopper = child.stopper()?;
     let said = first_line(output);
     let _ = stopper.signal(rustix::process::Signal::KILL.as_raw()); // it may have ended

@@ -8,9 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use stockade_monitor::start_confined;
 use stockade_policy::{Host, Layer, NetworkRules, Origin, Reach, SandboxSettings};
 use stockade_probe::Probe;
-use stockade_sandbox::{Child, spawn};
 use stockade_spec::{Fallback, Files, Limits, Mediation, Program, SandboxSpec, Stdio};
 
 use stockade_egress::messages::{self, Said, Told};
@@ -79,8 +79,8 @@ fn answer_one(server: &TcpListener) -> io::Result<()> {
 fn run(executable: &Path, listed: u16, other: u16) -> io::Result<Option<i32>> {
     let null = || File::options().read(true).write(true).open("/dev/null");
     let stdio = Stdio { stdin: null()?.into(), stdout: null()?.into(), stderr: null()?.into() };
-    let started = spawn(executable, &spec(listed, other), stdio).map_err(io::Error::other);
-    let mut child: Child = started?.0;
+    let started = start_confined(executable, &spec(listed, other), stdio);
+    let (mut child, _) = started.map_err(io::Error::other)?;
     let listeners = child.take_listeners().ok_or(io::ErrorKind::NotConnected)?;
     let (process, control) = process::start(executable, listeners)?;
     let closing = control.try_clone()?;
