@@ -319,7 +319,7 @@ fn link(rule: &str, around: Around<'_>) -> Remedy {
             first: None,
         },
         None => Remedy::Nothing(
-            "allowing its directory would allow too much: copy the file, or make the link outside of the sandbox",
+            "allowing its directory would allow too much: copy its target, or make the link outside of the sandbox",
         ),
     }
 }

@@ -101,7 +101,7 @@ fn each_kind_names_what_would_allow_it() {
         "/p/x",
         "builtin: symbolic link to /h/me/file",
         expect![[r#"
-        stockade: refused rename (write) /p/x by builtin: symbolic link to /h/me/file; allowing its directory would allow too much: copy the file, or make the link outside of the sandbox"#]],
+        stockade: refused rename (write) /p/x by builtin: symbolic link to /h/me/file; allowing its directory would allow too much: copy its target, or make the link outside of the sandbox"#]],
     );
     check(
         "write",
