@@ -257,7 +257,7 @@ impl Guard {
     }
 
     /// Returns the origin of the pattern that covers something beneath a link at `path`, and not beneath its `target`,
-    /// where this run may write. One is none that does not lead to it by its text alone.
+    /// where this run may write. `target` is `None` for a link whose text alone does not say where it leads.
     pub(super) fn leads_past(&self, path: &Path, target: Option<&Path>) -> Option<&String> {
         if target.is_some_and(|target| !self.is_in_region(target)) || !self.is_in_region(path) {
             return None;

@@ -1,5 +1,5 @@
 //! Leftovers of a session, a command or a program in the place of the agent, and what the next call, turn or session
-//! makes of it: nothing that nobody said.
+//! makes of it: it takes none of them for the word of a person.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
