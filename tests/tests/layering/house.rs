@@ -26,7 +26,7 @@ const LINES: &[(&str, usize)] = &[
     // With what crates that cannot launch are handed.
     ("sandbox/spec", 1_245),
     // With its acts, and a trial as a process of its own.
-    ("sandbox/probe", 800),
+    ("sandbox/probe", 805),
     ("sandbox/seatbelt", 270),
     // With the trace of a caller, times of command lines and the sentence about approvers, which front ends share; with what an
     // agent says of its session.
