@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::lock::Holder;
+use crate::holder::Holder;
 
 /// Why a session cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+mod change;
 mod error;
 mod event;
 mod folded;
 mod fork;
+mod holder;
 mod lock;
 mod log;
 mod relevance;
@@ -21,12 +23,14 @@ pub mod usage;
 mod workspace;
 
 pub use archive::Exported;
+pub use change::Change;
 pub use error::Error;
 pub use event::{Event, Kind, now};
-pub use lock::{Holder, Lock};
+pub use holder::Holder;
+pub use lock::Lock;
 pub use log::{Log, Read, each, read};
 pub use relevance::{Here, Nearness, nearness};
-pub use rewind::{Change, OF_COMMANDS, Step, new_changes, steps};
+pub use rewind::{OF_COMMANDS, Step, new_changes, steps};
 pub use state::{Mark, Said, State};
 pub use store::{Found, Known, Pruned, Store, checked};
 pub use workspace::Workspace;

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::change::Change;
 use crate::event::{Event, Kind};
-use crate::rewind::Change;
 
 /// One message of the conversation.
 #[derive(Debug, Clone, PartialEq)]
