@@ -5,21 +5,18 @@ use std::time::{Duration, SystemTime};
 
 use eventsource_stream::Eventsource as _;
 use futures_util::{StreamExt as _, stream};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect;
 use serde_json::Value;
 
 use crate::answer::{Answer, Collected};
-use crate::endpoint::{Endpoint, Provider};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Refusal};
 use crate::event::{Event, Stop};
+use crate::http::{CONNECT, UNREACHED, headers, told};
 use crate::message::Request;
-use crate::relay::UNREACHED;
 use crate::retry::{Retries, asked_wait, is_worth_a_retry};
 use crate::wire::{self, Fault};
 
-/// Limit for opening a connection.
-pub(crate) const CONNECT: Duration = Duration::from_secs(30);
 /// Limit until the head of a response arrives: local servers read the whole prompt before.
 const HEAD: Duration = Duration::from_secs(600);
 /// Most bytes of one answer.
@@ -259,45 +256,9 @@ fn invalid(status: u16, message: String, id: &str) -> Error {
     Error::Refused { refusal: Refusal::Invalid, status, message, request: id.to_owned() }
 }
 
-/// Returns the headers of every request.
-pub(crate) fn headers(endpoint: &Endpoint) -> Result<HeaderMap, Error> {
-    let mut headers = HeaderMap::new();
-    let mut insert = |name: &str, value: &str, secret: bool| {
-        let invalid =
-            |what: &str| Error::Settings(format!("the {what} of header `{name}` is invalid"));
-        let mut value = HeaderValue::from_str(value).map_err(|_| invalid("value"))?;
-        value.set_sensitive(secret);
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("name"))?;
-        headers.insert(name, value);
-        Ok(())
-    };
-    for (name, value) in &endpoint.headers {
-        insert(name, value, false)?;
-    }
-    if endpoint.provider == Provider::Anthropic {
-        insert("anthropic-version", "2023-06-01", false)?;
-    }
-    if let Some(key) = &endpoint.key {
-        let (name, value) = key.header(endpoint.provider);
-        insert(name, &value, true)?;
-    }
-    Ok(headers)
-}
-
 /// Returns the value of a header that is plain text.
 fn header(response: &reqwest::Response, name: &str) -> Option<String> {
     response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-}
-
-/// Returns an error with its causes, without the address, which may hold a password.
-pub(crate) fn told(error: &reqwest::Error) -> String {
-    let mut words = Vec::new();
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(error) = cause {
-        words.push(error.to_string());
-        cause = error.source();
-    }
-    if words.is_empty() { "the request failed".to_owned() } else { words.join(": ") }
 }
 
 /// Returns text of an endpoint in one line without control characters, at most [`MAX_MESSAGE`] characters of it.

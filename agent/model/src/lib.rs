@@ -12,6 +12,7 @@ mod cost;
 mod endpoint;
 mod error;
 mod event;
+mod http;
 mod message;
 pub mod relay;
 mod retry;

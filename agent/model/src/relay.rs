@@ -18,13 +18,11 @@ use hyper_util::rt::TokioIo;
 use reqwest::{Body, redirect};
 use tokio::net::UnixListener;
 
-use crate::client::{CONNECT, headers, told};
 use crate::endpoint::{Endpoint, Key};
 use crate::error::Error;
+use crate::http::{CONNECT, UNREACHED, headers, told};
 use crate::wire;
 
-/// Marks an answer of the relay itself: the endpoint gave none.
-pub(crate) const UNREACHED: &str = "x-stockade-unreached";
 /// Headers of the agent that reach the endpoint.
 const THERE: [&str; 4] = ["accept", "content-type", "user-agent", "x-client-request-id"];
 /// Headers of the endpoint that reach the agent.
