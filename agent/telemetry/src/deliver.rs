@@ -1,21 +1,51 @@
 //! Sends what was taken, in the order of the log, and moves the position behind what a collector accepted.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use tokio::time::sleep;
+use tokio::signal::unix::{Signal as Listening, SignalKind, signal};
+use tokio::time::{Instant, sleep};
 
+use crate::calls::Calls;
 use crate::export;
-use crate::follow::{Batch, Follow, Turn, now, say};
+use crate::logs::Log;
 use crate::metrics::Metrics;
-use crate::send::Sent;
-use crate::settings::Signal;
+use crate::position::{Position, Store};
+use crate::send::{Sender, Sent};
+use crate::settings::{Settings, Signal};
+use crate::span::Span;
 
 /// The first and the longest time before another try.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How often a request is tried when this process is about to end.
 const LAST_TRIES: u32 = 3;
+
+/// Records that wait for others of the same request.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) spans: Vec<Span>,
+    pub(crate) logs: Vec<Log>,
+    pub(crate) records: u64,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) metrics: Metrics,
+    /// When the first one came.
+    pub(crate) since: Option<Instant>,
+}
+
+/// Reason for the end of a subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Subscribe again.
+    Again,
+    /// The collector is away.
+    Away,
+    /// All was told.
+    Done,
+    /// A signal came.
+    Signal,
+}
 
 /// Requests about some records, the rest of which no collector has accepted.
 #[derive(Debug)]
@@ -30,7 +60,45 @@ pub(crate) struct Pending {
     tries: u32,
 }
 
-impl Follow {
+/// The way of what was taken to a collector.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) settings: Settings,
+    sender: Sender,
+    pub(crate) store: Store,
+    pub(crate) position: Position,
+    pub(crate) calls: Calls,
+    metrics: Metrics,
+    /// Metrics that were not sent yet.
+    has_news: bool,
+    /// When counting began.
+    began: u64,
+    pub(crate) batch: Batch,
+    pub(crate) pending: Option<Pending>,
+    pub(crate) ends: [Listening; 2],
+}
+
+impl Outbox {
+    pub(crate) fn new(
+        settings: Settings,
+        store: Store,
+        position: Position,
+    ) -> anyhow::Result<Outbox> {
+        Ok(Outbox {
+            sender: Sender::new(&settings)?,
+            calls: Calls { open: position.open.clone(), sessions: position.sessions.clone() },
+            settings,
+            store,
+            position,
+            metrics: Metrics::default(),
+            has_news: false,
+            began: now(),
+            batch: Batch::default(),
+            pending: None,
+            ends: [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
+        })
+    }
+
     /// Sends what is there. Of a collector that is away the turn says so: it is waited for without a connection to the gateway.
     pub(crate) async fn deliver(&mut self) -> anyhow::Result<Option<Turn>> {
         let batch = std::mem::take(&mut self.batch);
@@ -136,4 +204,15 @@ impl Follow {
             }
         }
     }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Tells on standard error.
+pub(crate) fn say(text: &str) {
+    eprintln!("stockade: {text}");
 }

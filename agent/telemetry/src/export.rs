@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::calls::Span;
 use crate::logs::Log;
 use crate::metrics::{About, BOUNDS, Distribution, Metrics, Series};
 use crate::proto::{self, Message};
+use crate::span::Span;
 
 /// `SPAN_KIND_INTERNAL`.
 const INTERNAL: u64 = 1;

@@ -1,22 +1,19 @@
 //! The loop: records in, requests out, and the position behind what a collector has accepted.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::subscriptions::{SubscribeRequest, Told};
-use tokio::signal::unix::{Signal as Listening, SignalKind, signal};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::calls::{Calls, Span};
-use crate::deliver::Pending;
+use crate::calls::Calls;
+use crate::deliver::{Batch, Outbox, Turn, now, say};
 use crate::logs::Log;
-use crate::metrics::Metrics;
 use crate::position::{Position, Store};
 use crate::read::Feed;
 use crate::record::{Include, Record};
 use crate::relay::News;
-use crate::send::Sender;
 use crate::settings::Settings;
 
 /// Most items of one request.
@@ -32,53 +29,15 @@ pub(crate) enum Start {
     Time(String),
 }
 
-/// Records that wait for others of the same request.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
-    pub(crate) spans: Vec<Span>,
-    pub(crate) logs: Vec<Log>,
-    pub(crate) records: u64,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) metrics: Metrics,
-    /// When the first one came.
-    pub(crate) since: Option<Instant>,
-}
-
-/// Reason for the end of a subscription.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Subscribe again.
-    Again,
-    /// The collector is away.
-    Away,
-    /// All was told.
-    Done,
-    /// A signal came.
-    Signal,
-}
-
 /// A process that sends telemetry.
 #[derive(Debug)]
 pub(crate) struct Follow {
-    pub(crate) settings: Settings,
+    outbox: Outbox,
     include: Vec<Include>,
-    pub(crate) sender: Sender,
-    pub(crate) store: Store,
-    pub(crate) position: Position,
     /// There was a position before.
     is_known: bool,
-    pub(crate) calls: Calls,
-    pub(crate) metrics: Metrics,
-    /// Metrics that were not sent yet.
-    pub(crate) has_news: bool,
     /// When metrics are sent next.
     metrics_due: Instant,
-    /// When counting began.
-    pub(crate) began: u64,
-    pub(crate) batch: Batch,
-    pub(crate) pending: Option<Pending>,
-    pub(crate) ends: [Listening; 2],
     /// Last refusal of the gateway.
     said: String,
 }
@@ -91,22 +50,11 @@ impl Follow {
     ) -> anyhow::Result<Follow> {
         let (store, found) = Store::open(position)?;
         let is_known = found.is_some();
-        let position = found.unwrap_or_default();
         Ok(Follow {
-            sender: Sender::new(&settings)?,
-            calls: Calls { open: position.open.clone(), sessions: position.sessions.clone() },
             metrics_due: Instant::now() + settings.metrics,
-            settings,
+            outbox: Outbox::new(settings, store, found.unwrap_or_default())?,
             include,
-            store,
-            position,
             is_known,
-            metrics: Metrics::default(),
-            has_news: false,
-            began: now(),
-            batch: Batch::default(),
-            pending: None,
-            ends: [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
             said: String::new(),
         })
     }
@@ -119,7 +67,7 @@ impl Follow {
         once: bool,
     ) -> anyhow::Result<()> {
         let mut request = match start {
-            Start::Position if self.is_known || once => from(self.position.next),
+            Start::Position if self.is_known || once => from(self.outbox.position.next),
             Start::Position => SubscribeRequest::default(),
             Start::Record(seq) => from(seq),
             Start::Time(time) => SubscribeRequest { since: Some(time), ..Default::default() },
@@ -130,20 +78,20 @@ impl Follow {
             let turn = self.subscription(&mut feed, &request).await?;
             feed.want(None)?;
             let away = turn == Turn::Away;
-            let turn = if away { self.wait_for_collector(once).await? } else { turn };
+            let turn = if away { self.outbox.wait_for_collector(once).await? } else { turn };
             match turn {
-                Turn::Again | Turn::Away => request = from(self.position.next),
+                Turn::Again | Turn::Away => request = from(self.outbox.position.next),
                 Turn::Done => break,
                 Turn::Signal => {
                     // The next start sends again what is pending or was refused for now.
-                    if self.pending.is_none() {
-                        self.deliver().await?;
+                    if self.outbox.pending.is_none() {
+                        self.outbox.deliver().await?;
                     }
                     break;
                 }
             }
         }
-        self.send_metrics().await;
+        self.outbox.send_metrics().await;
         Ok(())
     }
 
@@ -155,15 +103,15 @@ impl Follow {
     ) -> anyhow::Result<Turn> {
         // The gateway tells again records that were read before and not sent.
         loop {
-            let due = self.batch.since.map(|since| since + self.settings.together);
-            let [terminate, interrupt] = &mut self.ends;
+            let due = self.outbox.batch.since.map(|since| since + self.outbox.settings.together);
+            let [terminate, interrupt] = &mut self.outbox.ends;
             let turn = tokio::select! {
                 () = sleep_until(self.metrics_due) => {
-                    self.send_metrics().await;
-                    self.metrics_due = Instant::now() + self.settings.metrics;
+                    self.outbox.send_metrics().await;
+                    self.metrics_due = Instant::now() + self.outbox.settings.metrics;
                     None
                 }
-                () = until(due) => self.deliver().await?,
+                () = until(due) => self.outbox.deliver().await?,
                 _ = terminate.recv() => Some(Turn::Signal),
                 _ = interrupt.recv() => Some(Turn::Signal),
                 told = feed.next() => match told {
@@ -187,10 +135,10 @@ impl Follow {
     fn begins(&mut self, request: &SubscribeRequest, next: u64) -> anyhow::Result<()> {
         tracing::debug!(next, "subscribed");
         match request.from {
-            None => self.position.next = next,
-            Some(from) => self.position.next = from,
+            None => self.outbox.position.next = next,
+            Some(from) => self.outbox.position.next = from,
         }
-        self.store.keep(&self.position)
+        self.outbox.store.keep(&self.outbox.position)
     }
 
     async fn told(&mut self, told: Told, follows: bool) -> anyhow::Result<Option<Turn>> {
@@ -198,25 +146,27 @@ impl Follow {
             Told::Record(record) => {
                 let record = Record(&record);
                 let chain = record.text(&["chain"]);
-                if let Some(known) = self.position.chain.as_deref().filter(|it| chain != Some(it)) {
+                if let Some(known) =
+                    self.outbox.position.chain.as_deref().filter(|it| chain != Some(it))
+                {
                     tracing::warn!(known, "another log");
                     self.other_log();
                     return Ok(Some(Turn::Again));
                 }
-                self.position.chain = chain.map(str::to_owned);
+                self.outbox.position.chain = chain.map(str::to_owned);
                 self.take(record);
-                match self.batch.logs.len() + self.batch.spans.len() >= MOST {
-                    true => self.deliver().await,
+                match self.outbox.batch.logs.len() + self.outbox.batch.spans.len() >= MOST {
+                    true => self.outbox.deliver().await,
                     false => Ok(None),
                 }
             }
             // The gateway tells again records that were left out, as fast as they are read.
             Told::Gap { first, last, count } => {
                 tracing::info!(first, last, count, "read too slowly; reading again");
-                Ok(self.deliver().await?.or(Some(Turn::Again)))
+                Ok(self.outbox.deliver().await?.or(Some(Turn::Again)))
             }
             Told::CaughtUp {} => Ok(None),
-            Told::Ended { error: None } => Ok(self.deliver().await?.or(Some(Turn::Done))),
+            Told::Ended { error: None } => Ok(self.outbox.deliver().await?.or(Some(Turn::Done))),
             Told::Ended { error: Some(failure) } => {
                 self.gone(Some(failure), follows).await.map(Some)
             }
@@ -225,8 +175,8 @@ impl Follow {
 
     fn take(&mut self, record: Record<'_>) {
         let seq = record.seq();
-        let (spans, step) = self.calls.take(record, &self.include);
-        let batch = &mut self.batch;
+        let (spans, step) = self.outbox.calls.take(record, &self.include);
+        let batch = &mut self.outbox.batch;
         if batch.records == 0 {
             batch.first = seq;
         }
@@ -245,16 +195,16 @@ impl Follow {
 
     /// Forgets a log that is not there any more, and names what is not sent of it.
     fn other_log(&mut self) {
-        let next = self.position.next;
+        let next = self.outbox.position.next;
         let reason = "the log is another one";
         say(&format!(
             "{reason}: what was not sent of the one before is missing (from seq {next} on)"
         ));
-        self.position = Position::default();
-        self.calls = Calls::default();
-        self.batch = Batch { since: Some(Instant::now()), ..Batch::default() };
-        self.batch.logs.push(Log::missing(now(), reason, next));
-        self.batch.metrics.lost(reason, 1);
+        self.outbox.position = Position::default();
+        self.outbox.calls = Calls::default();
+        self.outbox.batch = Batch { since: Some(Instant::now()), ..Batch::default() };
+        self.outbox.batch.logs.push(Log::missing(now(), reason, next));
+        self.outbox.batch.metrics.lost(reason, 1);
     }
 
     /// Sends what is there, and looks for a gateway again after a while.
@@ -263,7 +213,7 @@ impl Follow {
             self.other_log();
             return Ok(Turn::Again);
         }
-        if let Some(turn) = self.deliver().await? {
+        if let Some(turn) = self.outbox.deliver().await? {
             return Ok(turn);
         }
         let why = match &failure {
@@ -278,7 +228,7 @@ impl Follow {
             why.clone_into(&mut self.said);
         }
         tracing::info!(why, "no gateway");
-        let [terminate, interrupt] = &mut self.ends;
+        let [terminate, interrupt] = &mut self.outbox.ends;
         tokio::select! {
             () = sleep(LOOK) => Ok(Turn::Again),
             _ = terminate.recv() => Ok(Turn::Signal),
@@ -302,15 +252,4 @@ async fn until(due: Option<Instant>) {
         Some(due) => sleep_until(due).await,
         None => std::future::pending().await,
     }
-}
-
-/// Nanoseconds since 1970.
-pub(crate) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Tells on standard error.
-pub(crate) fn say(text: &str) {
-    eprintln!("stockade: {text}");
 }

@@ -22,6 +22,7 @@ mod relay;
 mod send;
 mod sessions;
 mod settings;
+mod span;
 
 use std::ffi::OsString;
 use std::os::fd::AsFd as _;
@@ -78,7 +79,7 @@ pub fn run(telemetry: Telemetry) -> anyhow::Result<()> {
     let done = runtime.block_on(async {
         let follow = Follow::new(settings, &position, include)?;
         if !confine::confine(&position, &ports)? {
-            follow::say(
+            deliver::say(
                 "this kernel has no Landlock: files are not kept from what sends telemetry",
             );
         }

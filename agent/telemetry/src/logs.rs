@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::calls::Trace;
 use crate::record::{Attributes, Include, Record};
+use crate::span::Trace;
 
 /// How serious a log record is, as OpenTelemetry counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::calls::{Span, Trace, span};
 use crate::record::{Attributes, Include, Record};
+use crate::span::{Span, Trace, span};
 
 /// Most sessions that are known at once; the one that was not heard of for longest makes room.
 const MOST: usize = 1024;
