@@ -1,11 +1,12 @@
 //! One call: its line of JSON in, its line of JSON out.
 
 use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::answer::{Answer, Known};
 use crate::error::{Error, refuse};
 use crate::keep::Keep;
 use crate::{edit, glob, grep, list, notebook, read, write};
@@ -31,68 +32,6 @@ struct Call {
 pub(crate) struct Conditions {
     /// Facts that the session knows of the file that the call changes; none for a file that it has not read.
     pub(crate) known: Option<Known>,
-}
-
-/// Content that a session has read of a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(crate) struct Known {
-    /// SHA-256 of the file's bytes, in hexadecimal.
-    pub(crate) digest: String,
-    /// Lines that were read, from and to, counted from 1.
-    pub(crate) ranges: Vec<(u64, u64)>,
-}
-
-/// A piece of an answer that the model sees.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Content {
-    /// Text.
-    Text {
-        /// The text.
-        text: String,
-    },
-    /// A picture.
-    Image {
-        /// Media type, such as `image/png`.
-        media_type: String,
-        /// The bytes, in base64.
-        data: String,
-    },
-}
-
-/// Facts that the session may remember of a file, so that a later edit can be held against them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
-    /// The real path of the file.
-    pub path: PathBuf,
-    /// SHA-256 of the file's bytes, in hexadecimal.
-    pub digest: String,
-    /// Lines that the session knows now, from and to, counted from 1; empty leaves what was known before.
-    pub ranges: Vec<(u64, u64)>,
-}
-
-/// The answer to a call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
-pub struct Answer {
-    /// Content for the model; empty for a call that failed.
-    #[serde(default)]
-    pub content: Vec<Content>,
-    /// The result for programs, in the form that hooks and front ends know from Claude Code.
-    #[serde(default)]
-    pub result: Value,
-    /// Facts that the session may remember.
-    #[serde(default)]
-    pub facts: Option<Facts>,
-    /// Why the call failed.
-    #[serde(default)]
-    pub error: Option<String>,
-}
-
-impl Answer {
-    pub(crate) fn text(text: impl Into<String>, result: Value) -> Answer {
-        Answer { content: vec![Content::Text { text: text.into() }], result, ..Answer::default() }
-    }
 }
 
 /// Does the call in `line`, with relative paths below `cwd`.
@@ -148,17 +87,11 @@ pub fn serve() -> u8 {
     u8::from(failed || written.is_err())
 }
 
-/// Returns the absolute form of a path of a call.
-pub(crate) fn absolute(cwd: &Path, path: &str) -> Result<PathBuf, Error> {
-    if path.is_empty() || path.contains('\0') {
-        return refuse("the path is empty or has a NUL byte; give an absolute path");
-    }
-    Ok(cwd.join(path))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::answer::Content;
+    use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// A directory of its own for one test.

@@ -5,13 +5,13 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Answer, Known, absolute};
+use crate::answer::{Answer, Known};
+use crate::change::{NEW, all_known, covers, is_known, replace};
 use crate::error::{Error, refuse};
+use crate::found::{Found, absolute, present};
 use crate::keep::Keep;
 use crate::patch;
-use crate::read::{Found, numbered};
-use crate::text::Text;
-use crate::write::{NEW, all_known, covers, is_known, present, replace};
+use crate::text::{Text, numbered};
 
 /// Lines that are shown around a change.
 const AROUND: usize = 3;

@@ -7,8 +7,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Answer, absolute};
+use crate::answer::Answer;
 use crate::error::{Error, refuse};
+use crate::found::absolute;
 use crate::text::visible;
 use crate::walk;
 

@@ -8,8 +8,9 @@ use ignore::types::TypesBuilder;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Answer, absolute};
+use crate::answer::Answer;
 use crate::error::{Error, refuse};
+use crate::found::absolute;
 use crate::glob::matcher;
 use crate::text::visible;
 use crate::walk::{self, Entry};

@@ -6,9 +6,12 @@
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
+mod answer;
 mod call;
+mod change;
 mod edit;
 mod error;
+mod found;
 mod glob;
 mod grep;
 mod keep;
@@ -24,8 +27,9 @@ mod text;
 mod walk;
 mod write;
 
-pub use call::{Answer, Content, Facts, answer, serve};
+pub use answer::{Answer, Content, Facts};
+pub use call::{answer, serve};
+pub use change::STALE;
 pub use error::Error;
 pub use snapshot::{Changed, Snapshots};
 pub use text::visible;
-pub use write::STALE;

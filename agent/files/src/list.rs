@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::Answer;
+use crate::answer::Answer;
 use crate::error::Error;
 use crate::glob::{directory, matcher};
 use crate::text::visible;

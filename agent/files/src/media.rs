@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use image::{DynamicImage, ImageFormat, ImageReader, Limits};
 use serde_json::json;
 
-use crate::call::{Answer, Content, Facts};
+use crate::answer::{Answer, Content, Facts};
 use crate::error::{Error, refuse};
-use crate::read::Found;
+use crate::found::Found;
 use crate::text::{digest, visible};
 
 /// Longest side of a picture that is sent as it is, in pixels.

@@ -5,12 +5,12 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::call::{Answer, Facts, Known, absolute};
+use crate::answer::{Answer, Facts, Known};
+use crate::change::{all_known, is_known, replace};
 use crate::error::{Error, refuse};
+use crate::found::{Found, absolute, load};
 use crate::keep::Keep;
-use crate::read::{Found, load};
 use crate::text::{digest, visible};
-use crate::write::{all_known, is_known, replace};
 
 /// Most characters of one output that are shown.
 const OUTPUT: usize = 10_000;

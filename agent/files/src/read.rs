@@ -1,28 +1,20 @@
 //! Read: lines of a text with their numbers, pictures, pages of a PDF, cells of a notebook.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Answer, Facts, absolute};
+use crate::answer::{Answer, Facts};
 use crate::error::{Error, refuse};
-use crate::keep::Before;
-use crate::text::{Text, digest, visible};
+use crate::found::{Found, absolute, load};
+use crate::text::{LINE, Text, digest, numbered};
 use crate::{media, notebook};
 
 /// Lines that are shown when the call names no limit.
 const LINES: u64 = 2_000;
-/// Most characters of one line.
-const LINE: usize = 2_000;
 /// Most characters of an answer: 25,000 tokens of four characters.
 const CHARACTERS: usize = 100_000;
-/// Largest file that is read.
-const MAX_FILE: u64 = 256 << 20;
-
 #[derive(Debug, Deserialize)]
 pub(crate) struct Input {
     file_path: String,
@@ -32,46 +24,6 @@ pub(crate) struct Input {
     limit: Option<u64>,
     #[serde(default)]
     pages: Option<String>,
-}
-
-/// A file with its content.
-#[derive(Debug)]
-pub(crate) struct Found {
-    /// The real path.
-    pub(crate) path: PathBuf,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) mode: u32,
-}
-
-impl Found {
-    /// Returns the file as it is before a change.
-    pub(crate) fn before(&self) -> Before<'_> {
-        Before { bytes: &self.bytes, mode: self.mode }
-    }
-}
-
-/// Reads a regular file whole. Pipes and devices are refused, so nothing waits.
-pub(crate) fn load(path: &Path) -> Result<Found, Error> {
-    let failed = |error: std::io::Error| Error::of("Reading", path, &error);
-    let real = path.canonicalize().map_err(failed)?;
-    let found = real.metadata().map_err(failed)?;
-    if found.is_dir() {
-        return refuse(format!("{} is a directory. List it with LS or Glob.", path.display()));
-    }
-    if !found.is_file() {
-        return refuse(format!("{} is not a regular file.", path.display()));
-    }
-    if found.len() > MAX_FILE {
-        let (size, most) = (found.len() >> 20, MAX_FILE >> 20);
-        return refuse(format!(
-            "{} has {size} MiB, and Read takes {most} MiB at most. Search it with Grep, or read a part with Bash.",
-            path.display()
-        ));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(&real).map_err(failed)?;
-    file.take(MAX_FILE).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(Found { path: real, bytes, mode: found.mode() })
 }
 
 pub(crate) fn read(input: &Input, cwd: &Path) -> Result<Answer, Error> {
@@ -133,18 +85,6 @@ fn lines(found: &Found, text: &Text, input: &Input) -> Result<Answer, Error> {
     let ranges = if is_cut { Vec::new() } else { ranges };
     answer.facts = Some(Facts { path: found.path.clone(), digest: digest(&found.bytes), ranges });
     Ok(answer)
-}
-
-/// Returns lines with their numbers, in the form of `cat -n`.
-pub(crate) fn numbered(lines: &[&str], first: u64) -> String {
-    let mut shown = Vec::with_capacity(lines.len());
-    for (number, line) in (first..).zip(lines) {
-        let end = line.char_indices().nth(LINE).map(|(at, _)| at);
-        let cut =
-            end.and_then(|end| line.get(..end)).map(|start| format!("{}… (cut)", visible(start)));
-        shown.push(format!("{number:>6}\t{}", cut.unwrap_or_else(|| visible(line))));
-    }
-    shown.join("\n")
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Answer, absolute};
+use crate::answer::Answer;
+use crate::change::replace;
 use crate::error::{Error, refuse};
+use crate::found::{Found, absolute, present};
 use crate::keep::Keep;
-use crate::read::Found;
 use crate::text::digest;
-use crate::write::{present, replace};
 
 /// How a file was, and how it has to be now.
 #[derive(Debug, Deserialize)]

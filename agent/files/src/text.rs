@@ -2,6 +2,9 @@
 
 use sha2::{Digest as _, Sha256};
 
+/// Most characters of one line that is shown.
+pub(crate) const LINE: usize = 2_000;
+
 /// How a text is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -117,6 +120,18 @@ pub fn visible(text: &str) -> String {
     text.chars()
         .map(|it| if hidden(it) { it.escape_unicode().to_string() } else { it.to_string() })
         .collect()
+}
+
+/// Returns lines with their numbers, in the form of `cat -n`.
+pub(crate) fn numbered(lines: &[&str], first: u64) -> String {
+    let mut shown = Vec::with_capacity(lines.len());
+    for (number, line) in (first..).zip(lines) {
+        let end = line.char_indices().nth(LINE).map(|(at, _)| at);
+        let cut =
+            end.and_then(|end| line.get(..end)).map(|start| format!("{}… (cut)", visible(start)));
+        shown.push(format!("{number:>6}\t{}", cut.unwrap_or_else(|| visible(line))));
+    }
+    shown.join("\n")
 }
 
 #[cfg(test)]
