@@ -3,10 +3,10 @@
 use serde_json::Value;
 use stockade_wire::types::{CheckRequest, DecisionView};
 
-use crate::boundary::Door;
 use crate::catalogue::Kind;
+use crate::door::Door;
 use crate::host::{Asked, Note, Reply};
-use crate::through::{Heard, Refused, is_ask_rule, refusal, show_hooks, suggestions};
+use crate::stages::{Heard, Refused, is_ask_rule, refusal, show_hooks, suggestions};
 
 pub(crate) use sealed::Granted;
 

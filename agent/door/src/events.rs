@@ -4,9 +4,10 @@ use serde_json::{Map, Value, json};
 use stockade_model::Block;
 use stockade_wire::types::{EventRequest, EventView};
 
-use crate::boundary::{Door, Output};
+use crate::door::Door;
 use crate::host::{Asked, Note, Reply};
-use crate::through::Ran;
+use crate::output::{Output, framed, worded};
+use crate::stages::Ran;
 
 /// Events that keep something from going on where it is not known what their hooks would have said.
 const HOLDING: [&str; 6] = [
@@ -49,16 +50,6 @@ impl Said {
             ends: view.stop.map(|reason| worded(&reason)),
         }
     }
-}
-
-/// Returns the reason of a hook, or that it gave none.
-pub(crate) fn worded(reason: &str) -> String {
-    if reason.trim().is_empty() { "a hook gave no reason".into() } else { reason.to_owned() }
-}
-
-/// Returns the words of a hook as a block of text.
-pub(crate) fn framed(text: &str) -> Block {
-    Block::Text(format!("<hook>\n{text}\n</hook>"))
 }
 
 impl Door {
@@ -157,6 +148,24 @@ impl Door {
         tokio::select! {
             reply = self.host.ask(asked) => reply,
             () = wanted => unreachable_answer(),
+        }
+    }
+
+    /// Makes changes of the session that the answer to a question brings; hooks hear of directories among them.
+    pub(crate) async fn update(&self, changes: &[Value]) {
+        for change in changes {
+            match self.session.update(change) {
+                Ok(Some(mode)) => self.host.note(Note::Mode(mode)),
+                Ok(None) => {}
+                Err(reason) => self.host.note(Note::Said(reason)),
+            }
+            if change.get("type").and_then(Value::as_str) == Some("addDirectories") {
+                let added = change.get("directories").and_then(Value::as_array);
+                for directory in added.into_iter().flatten() {
+                    let more = json!({ "directory": directory });
+                    self.event("DirectoryAdded", "register_repo_root", more).await;
+                }
+            }
         }
     }
 

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use stockade_files::visible;
 use stockade_model::{Block, Image};
 
-use crate::boundary::Door;
 use crate::catalogue::{Kind, Tool};
 use crate::database;
 use crate::decided::Granted;
+use crate::door::Door;
 use crate::host::{Host, Note};
+use crate::stages::Ran;
 use crate::tasks::Watch;
-use crate::through::Ran;
 
 /// How long TaskOutput waits when it names no limit.
 const WAIT: Duration = Duration::from_secs(30);

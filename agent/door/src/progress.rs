@@ -3,7 +3,7 @@
 use serde_json::Value;
 use stockade_wire::progress::{ProgressRequest, Step};
 
-use crate::boundary::Door;
+use crate::door::Door;
 use crate::host::Note;
 
 impl Door {

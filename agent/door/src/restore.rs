@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use stockade_model::Block;
 use stockade_turn::Call;
 
-use crate::boundary::Door;
+use crate::door::Door;
 use crate::{catalogue, schema, through};
 
 impl Door {
