@@ -8,31 +8,22 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
 use stockade_model::Endpoint;
 use stockade_model::relay::Relay;
 
 use crate::flags::Flags;
+use crate::keeper::{BEGUN, MODEL, SESSION, SQL};
 use crate::models::KEYS;
 use crate::session::database::Databases;
 use crate::session::{Begun, Record, retention, store};
 
-/// The file in the agent's directory with which a session begins.
-pub(crate) const BEGUN: &str = "begun.json";
-/// The socket of the gateway.
-pub(crate) const GATEWAY: &str = "gateway.sock";
-/// The socket of the relay to the endpoint.
-pub(crate) const MODEL: &str = "model.sock";
-/// The socket behind which the session's file is appended to.
-pub(crate) const SESSION: &str = "session.sock";
-/// The socket behind which statements of the `sql` tool are done.
-pub(crate) const SQL: &str = "sql.sock";
 /// Longest line of a session's file, in bytes.
 const LONGEST: u64 = 64 << 20;
 
@@ -162,47 +153,6 @@ fn appends(listener: &UnixListener, record: Option<Record>) {
             if writeln!(answers, "{told}").is_err() {
                 break;
             }
-        }
-    }
-}
-
-/// The keeper's word that it cannot do something now.
-#[derive(Debug)]
-pub(crate) struct Refused(String);
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Refused {}
-
-/// The agent's side of the session's file.
-#[derive(Debug)]
-pub(crate) struct Keeper {
-    lines: UnixStream,
-    answers: BufReader<UnixStream>,
-}
-
-impl Keeper {
-    /// Connects to the keeper.
-    pub(crate) fn connect(socket: &Path) -> anyhow::Result<Keeper> {
-        let lines = UnixStream::connect(socket).context("the session's file cannot be reached")?;
-        let answers = BufReader::new(lines.try_clone()?);
-        Ok(Keeper { lines, answers })
-    }
-
-    /// Sends a line, and returns the answer; null for one that has none.
-    pub(crate) fn ask(&mut self, line: &Value) -> anyhow::Result<Value> {
-        self.lines.write_all(format!("{line}\n").as_bytes()).context("its keeper is gone")?;
-        let mut told = String::new();
-        self.answers.read_line(&mut told).context("its keeper is gone")?;
-        match told.trim_end() {
-            "" if told.ends_with('\n') => Ok(Value::Null),
-            "" => bail!("its keeper is gone"),
-            answer if answer.starts_with('{') => Ok(serde_json::from_str(answer)?),
-            error => Err(Refused(error.to_owned()).into()),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Host for Reader {
     fn note(&self, note: Note) {
         match note {
             note if self.streams => {
-                shown(&self.frames, note, self.hooks).iter().for_each(crate::print::line);
+                shown(&self.frames, note, self.hooks).iter().for_each(crate::output::line);
             }
             Note::Said(text) => eprintln!("stockade: {}", words::one_line(&text)),
             Note::Denied { .. }

@@ -1,6 +1,6 @@
 //! One prompt, one turn: `-p`.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{IsTerminal as _, Read as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::flags::Flags;
 use crate::notes::Reader;
+use crate::output::{line, say};
 use crate::session::Plan;
 
 /// Status of a run whose result is an error.
@@ -108,17 +109,4 @@ pub(crate) fn listen(stop: Interrupter) -> anyhow::Result<tokio::task::JoinHandl
         }
         stop.interrupt();
     }))
-}
-
-/// Writes a frame as a line. A reader that is gone needs nothing.
-pub(crate) fn line(frame: &Value) {
-    say(&frame.to_string());
-}
-
-fn say(text: &str) {
-    let mut stdout = std::io::stdout().lock();
-    let _ = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.write_all(b"\n"))
-        .and_then(|()| stdout.flush());
 }

@@ -5,16 +5,16 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use stockade_files::visible;
 use stockade_index::Hit;
 use stockade_session::{Exported, Found, Store};
 
 use crate::session::{here, indexed, store};
+use crate::shown::{ago, plain};
 
 /// Options of `stockade agent sessions`.
 #[derive(Debug, Args)]
@@ -278,12 +278,6 @@ pub(crate) fn age(text: &str) -> anyhow::Result<Duration> {
     }
 }
 
-/// Returns text in one line, with what could deceive a reader or draw on a terminal made visible. A repository names its
-/// branch, an archive its session.
-pub(crate) fn plain(text: &str) -> String {
-    visible(text).replace(['\n', '\t'], " ")
-}
-
 fn told(all: &[Found], json: bool, none: &str) -> String {
     if json {
         let values: Vec<Value> = all.iter().map(object).collect();
@@ -319,17 +313,6 @@ fn object(found: &Found) -> Value {
     })
 }
 
-/// Returns how long ago something was, in the largest unit.
-pub(crate) fn ago(then: SystemTime) -> String {
-    let seconds = SystemTime::now().duration_since(then).unwrap_or_default().as_secs();
-    match seconds {
-        0..60 => "now".to_owned(),
-        60..3_600 => format!("{}m", seconds / 60),
-        3_600..86_400 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
 fn show(store: &Store, session: &str, json: bool) -> anyhow::Result<String> {
     let found = store.find(session)?;
     let (state, notes) = store.state(&found).context("the session cannot be read")?;
@@ -362,14 +345,6 @@ fn show(store: &Store, session: &str, json: bool) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_do_not_draw_or_look_like_others() {
-        assert_eq!(
-            plain("a\u{1b}[2Jb\u{202e}c\u{2066}d\u{200f}\n\u{9b}é"),
-            "a\\u{1b}[2Jb\\u{202e}c\\u{2066}d\\u{200f} \\u{9b}é"
-        );
-    }
 
     #[test]
     fn ages_are_read_in_days_hours_and_minutes() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use stockade_session::usage::{By, Report, Used};
 
 use crate::session::store;
-use crate::sessions::plain;
+use crate::shown::plain;
 use crate::since::since;
 
 /// Options of `stockade usage`.

@@ -19,7 +19,7 @@ use self::keys::Keys;
 use self::list::{List, Row, Step};
 use crate::flags::Flags;
 use crate::session::{here, is_stored_elsewhere, store};
-use crate::sessions::{ago, plain};
+use crate::shown::{ago, plain};
 
 /// Status of a person who chose none.
 const LEFT: u8 = 130;

@@ -411,7 +411,7 @@ async fn serve(
             false => between.heard_editor(message),
         };
         match to {
-            To::Editor(message) => crate::print::line(&message),
+            To::Editor(message) => crate::output::line(&message),
             To::Agent(message) => {
                 if to_agent.write_all(format!("{message}\n").as_bytes()).await.is_err() {
                     break;

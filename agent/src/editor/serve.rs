@@ -92,7 +92,7 @@ pub(crate) fn run(options: Acp) -> anyhow::Result<ExitCode> {
     let (out, mut messages) = mpsc::unbounded_channel::<Value>();
     let writer = std::thread::spawn(move || {
         while let Some(message) = messages.blocking_recv() {
-            crate::print::line(&message);
+            crate::output::line(&message);
         }
     });
     let server = Arc::new(Server {

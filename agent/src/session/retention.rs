@@ -80,11 +80,11 @@ pub(crate) fn clean(store: &Store, days: u64) -> Option<String> {
     if !ids.is_empty()
         && let Err(error) = super::indexed::refresh(store, &ids)
     {
-        eprintln!("stockade: {}", crate::sessions::plain(&error.to_string()));
+        eprintln!("stockade: {}", crate::shown::plain(&error.to_string()));
     }
     let list: Vec<String> = sessions.iter().map(stockade_session::Found::line).collect();
     (!list.is_empty()).then(|| {
-        crate::sessions::plain(&format!(
+        crate::shown::plain(&format!(
             "sessions without a name that were not used for {days} days are removed: {}",
             list.join(", ")
         ))

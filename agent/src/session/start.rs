@@ -16,7 +16,7 @@ use super::record::Record;
 use super::transcript::{Transcript, kept, kept_pending};
 use crate::agents::{self, Definition, Definitions};
 use crate::flags::{Flags, rules};
-use crate::keep::{self, Keeper};
+use crate::keeper::{self, Keeper};
 use crate::models::{self, Known};
 use crate::plugins;
 use crate::prompt::{Given, Texts, prompt};
@@ -176,7 +176,7 @@ impl Begun {
 impl Plan {
     /// Takes up what was found out for the session, from the directory that it was given.
     pub(crate) fn new(flags: Flags) -> anyhow::Result<Plan> {
-        let text = std::fs::read_to_string(keep::BEGUN)
+        let text = std::fs::read_to_string(keeper::BEGUN)
             .context("there is no gateway; start the agent with `stockade agent`")?;
         let begun: Begun = serde_json::from_str(&text).context("the session cannot begin")?;
         Ok(Plan {
@@ -207,8 +207,8 @@ impl Plan {
         if let Some(model) = agent.model.as_ref().filter(|_| self.flags.model.is_none()) {
             endpoint = endpoint.asking(model);
         }
-        let asks = endpoint.through(Path::new(keep::MODEL))?;
-        let gateway = Gateway::connect(Path::new(keep::GATEWAY))
+        let asks = endpoint.through(Path::new(keeper::MODEL))?;
+        let gateway = Gateway::connect(Path::new(keeper::GATEWAY))
             .await
             .map_err(|failure| anyhow::anyhow!("{}", failure.message))?;
         let mut failed = self.failed.clone();
@@ -224,7 +224,7 @@ impl Plan {
         let told = prompt(&self.flags, (&self.given, &texts), (&self.cwd, &asks.model, &mode));
         let keeper = match self.flags.no_session_persistence {
             true => None,
-            false => Some(Keeper::connect(Path::new(keep::SESSION))?),
+            false => Some(Keeper::connect(Path::new(keeper::SESSION))?),
         };
         let mut transcript = Transcript::new(&self.cwd, &self.session, keeper);
         transcript = transcript.with_mirror(Arc::clone(&host));
@@ -243,7 +243,7 @@ impl Plan {
         let frames = Frames::new(self.session.id());
         let door = Door::new(gateway, Arc::clone(&self.session), host, offered)
             .map_err(|error| anyhow::anyhow!(error))?
-            .with_database(Path::new(keep::SQL));
+            .with_database(Path::new(keeper::SQL));
         let servers = self.servers.iter().filter(|it| !failed.contains(it)).cloned().collect();
         let mut conversation = Conversation::new(
             (self.flags, asks, told),

@@ -11,7 +11,7 @@ use stockade_model::{Block, Ledger, Message, Outcome, Role, Spent, Usage};
 use stockade_sdk::{LEVEL, from_wire, identity, to_wire};
 
 use super::record::{ASK, EVENT, FILES, MIRROR};
-use crate::keep::{Keeper, Refused};
+use crate::keeper::{Keeper, Refused};
 
 /// Most bytes of lines in one frame for a mirror: the packages end a session over a frame of 1 MiB.
 const FRAME: usize = 256 << 10;

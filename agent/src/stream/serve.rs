@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use self::spent::Spent;
 use super::host::Program;
 use crate::flags::{Flags, is_uuid};
-use crate::print::line;
+use crate::output::line;
 use crate::session::{Conversation, Plan, Wish};
 
 /// Longest line that is read, in bytes.
