@@ -2,6 +2,7 @@
 
 mod case;
 mod compound;
+mod cursor;
 mod list;
 pub(crate) mod redirect;
 mod simple;
@@ -498,7 +499,7 @@ impl Parser<'_> {
             return;
         }
         let rest = self.source.get(self.pos..).unwrap_or_default();
-        let word = rest.iter().take_while(|byte| crate::cursor::is_plain(**byte)).count();
+        let word = rest.iter().take_while(|byte| crate::characters::is_plain(**byte)).count();
         let junk = (self.pos + word.max(1)).min(self.source.len());
         self.leaf(Kind::Junk, junk);
         if self.pos < self.source.len() {

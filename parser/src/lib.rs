@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod characters;
 mod compact;
-mod cursor;
 mod distinct;
 mod effects;
 mod event;

@@ -1,6 +1,6 @@
 //! The meaning of a value, applied: what it starts, writes, reads, or makes doubtful.
 
-use crate::cursor::is_name;
+use crate::characters::is_name;
 use crate::extract::arithmetic::{Change, names};
 use crate::extract::commands::path_parts;
 use crate::lang::{self, Findings};

@@ -1,6 +1,6 @@
 //! Arithmetic and subscripts: names in them are evaluated again, so their values must be numbers.
 
-use crate::cursor::{is_name, is_name_start};
+use crate::characters::{is_name, is_name_start};
 use crate::event::{Event, flag};
 use crate::extract::known::keeps_beginning;
 use crate::extract::leaves::Parameter;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::cursor::is_name_start;
+use crate::characters::is_name_start;
 use crate::event::{Event, Kind, Operation, flag};
 use crate::extract::arithmetic::SOME_NUMBER;
 use crate::extract::shell::{Home, contains, only_used};

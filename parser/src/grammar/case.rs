@@ -1,6 +1,6 @@
 //! `case`.
 
-use crate::cursor::is_meta;
+use crate::characters::is_meta;
 use crate::event::{Kind, flag};
 use crate::grammar::list::Keyword;
 use crate::grammar::{Frame, Parser, Step, WordMode};

@@ -1,6 +1,6 @@
 //! Compound commands: groups, conditions, loops, functions, coprocesses.
 
-use crate::cursor::is_meta;
+use crate::characters::is_meta;
 use crate::event::{Kind, flag};
 use crate::grammar::list::Keyword;
 use crate::grammar::{ArithmeticEnd, Frame, Parser, Step, WordMode};

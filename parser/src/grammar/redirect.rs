@@ -1,6 +1,6 @@
 //! Redirections, and what follows a compound command.
 
-use crate::cursor::is_meta;
+use crate::characters::is_meta;
 use crate::event::{Event, HereDocument, Kind};
 use crate::extract::shell::contains;
 use crate::grammar::{Frame, Parser, Step, Trouble, WordMode, index};

@@ -1,6 +1,6 @@
 //! Simple commands: assignments, words, redirections, and the head of a function.
 
-use crate::cursor::{is_name_start, is_plain};
+use crate::characters::{is_name_start, is_plain};
 use crate::event::{Kind, flag};
 use crate::grammar::{Frame, Parser, Step, WordMode};
 

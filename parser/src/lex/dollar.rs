@@ -1,6 +1,6 @@
 //! Expansions that `$` introduces: parameters, `${ }`, substitutions, arithmetic.
 
-use crate::cursor::{is_name_start, is_plain};
+use crate::characters::{is_name_start, is_plain};
 use crate::event::{Kind, flag};
 use crate::grammar::{ArithmeticEnd, Frame, OperandMode, Parser, Step};
 use crate::lex::quote::decode_ansi;

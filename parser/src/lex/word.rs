@@ -1,6 +1,6 @@
 //! Words: runs of literal text, quotes, expansions, extended patterns.
 
-use crate::cursor::{is_meta, is_plain};
+use crate::characters::{is_meta, is_plain};
 use crate::event::Kind;
 use crate::grammar::{Frame, Parser, Step, WordMode};
 use crate::{Reason, Span};

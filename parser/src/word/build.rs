@@ -369,8 +369,8 @@ pub(crate) fn is_active(byte: u8) -> bool {
 }
 
 fn is_name(text: &[u8]) -> bool {
-    text.first().is_some_and(|byte| crate::cursor::is_name_start(*byte))
-        && text.iter().all(|byte| crate::cursor::is_name(*byte))
+    text.first().is_some_and(|byte| crate::characters::is_name_start(*byte))
+        && text.iter().all(|byte| crate::characters::is_name(*byte))
 }
 
 /// Returns a word of which nothing is known.
