@@ -3,6 +3,7 @@
 mod case;
 mod compound;
 mod cursor;
+pub(crate) mod lex;
 mod list;
 pub(crate) mod redirect;
 mod simple;
@@ -152,7 +153,7 @@ pub(crate) struct Parser<'a> {
     pub(crate) in_here_body: u32,
     pub(crate) tabs_doubted: bool,
     /// The last search for the end of a here-document that found none.
-    pub(crate) in_vain: Option<crate::lex::heredoc::Search>,
+    pub(crate) in_vain: Option<crate::grammar::lex::heredoc::Search>,
     /// Arithmetic was opened somewhere.
     arithmetic: bool,
 }

@@ -15,7 +15,6 @@ mod extract;
 mod find;
 mod grammar;
 mod lang;
-mod lex;
 mod limits;
 mod marks;
 mod nested;

@@ -31,6 +31,11 @@ pub(crate) fn word(text: &[u8], word: &[u8]) -> Option<usize> {
     }
 }
 
+/// Says whether `text` contains `sought`.
+pub(crate) fn contains(text: &[u8], sought: &[u8]) -> bool {
+    word(text, sought).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

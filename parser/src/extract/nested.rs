@@ -7,7 +7,7 @@ use crate::extract::scope::Ends;
 use crate::extract::weight;
 use crate::extract::{Map, Text, Walk};
 use crate::grammar;
-use crate::lex::quote::decode_backquotes;
+use crate::grammar::lex::quote::decode_backquotes;
 use crate::nested::{self, Inner, InnerCommand, InnerText, Reading};
 use crate::options::is_many;
 use crate::tree::HowRead;

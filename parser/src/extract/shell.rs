@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::{Bytes, Directory, StartState, Word, search};
+use crate::search::{self, contains};
+use crate::{Bytes, Directory, StartState, Word};
 
 /// Knowledge about a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -512,9 +513,4 @@ fn is_listed_or_prefixed(name: &[u8]) -> bool {
         || [b"BASH".as_slice(), b"HIST", b"COMP", b"LC_", b"LD_"]
             .iter()
             .any(|p| name.starts_with(p))
-}
-
-/// Says whether `text` contains `word`.
-pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
-    search::word(text, word).is_some()
 }

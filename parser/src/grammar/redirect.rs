@@ -2,9 +2,9 @@
 
 use crate::characters::is_meta;
 use crate::event::{Event, HereDocument, Kind};
-use crate::extract::shell::contains;
+use crate::grammar::lex::quote::decode_ansi;
 use crate::grammar::{Frame, Parser, Step, Trouble, WordMode, index};
-use crate::lex::quote::decode_ansi;
+use crate::search::contains;
 use crate::{Operator, Reason, Span};
 
 /// The operators by their text, longest first.

@@ -2,8 +2,8 @@
 
 use crate::characters::{is_name_start, is_plain};
 use crate::event::{Kind, flag};
+use crate::grammar::lex::quote::decode_ansi;
 use crate::grammar::{ArithmeticEnd, Frame, OperandMode, Parser, Step};
-use crate::lex::quote::decode_ansi;
 use crate::{Reason, Span};
 
 fn is_plain_in_operand(byte: u8) -> bool {
