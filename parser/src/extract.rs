@@ -23,9 +23,8 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use crate::event::{Event, Kind};
-use crate::grammar::Syntax;
+use crate::grammar::{HowRead, Syntax};
 use crate::marks::Request;
-use crate::tree::HowRead;
 use crate::word::build::{BraceBudget, Building};
 use crate::zsh::{Difference, difference};
 use crate::{

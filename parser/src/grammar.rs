@@ -11,7 +11,6 @@ mod syntax;
 mod test;
 
 use crate::event::{Event, Kind};
-use crate::tree::HowRead;
 use crate::{Reason, Span};
 
 pub(crate) use syntax::Syntax;
@@ -158,40 +157,51 @@ pub(crate) struct Parser<'a> {
     arithmetic: bool,
 }
 
-/// Reads one text as a program.
-pub(crate) fn read(source: &[u8], reading: HowRead) -> Syntax {
-    let mut parser = Parser {
-        source,
-        end: source.len(),
-        pos: 0,
-        out: Syntax { events: Vec::with_capacity(source.len() / 2 + 32), ..Syntax::default() },
-        stack: Vec::with_capacity(32),
-        pending: Vec::new(),
-        level: 0,
-        extended_patterns: false,
-        extended_patterns_next: false,
-        list_was_empty: true,
-        speculations: Vec::new(),
-        not_arithmetic: Vec::new(),
-        backtracked: 0,
-        depth: 0,
-        depth_limit: reading.depth,
-        step_limit: reading.steps,
-        memory_limit: reading.memory_bytes,
-        line_start: 0,
-        rewinds: 0,
-        in_here_body: 0,
-        tabs_doubted: false,
-        arithmetic: false,
-        in_vain: None,
-    };
-    parser.run();
-    if parser.arithmetic {
-        let nodes = parser.out.events.iter().filter(|event| event.kind == Kind::Arithmetic);
-        parser.out.arithmetic =
-            nodes.map(|event| Span { start: event.start, end: event.end }).collect();
+/// The bounds under which a text was read: with them, reading it again gives the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HowRead {
+    pub depth: u32,
+    pub steps: u64,
+    /// Bytes of memory that the syntax may take.
+    pub memory_bytes: usize,
+}
+
+impl HowRead {
+    /// Reads one text as a program, or reads it again.
+    pub(crate) fn read(self, source: &[u8]) -> Syntax {
+        let mut parser = Parser {
+            source,
+            end: source.len(),
+            pos: 0,
+            out: Syntax { events: Vec::with_capacity(source.len() / 2 + 32), ..Syntax::default() },
+            stack: Vec::with_capacity(32),
+            pending: Vec::new(),
+            level: 0,
+            extended_patterns: false,
+            extended_patterns_next: false,
+            list_was_empty: true,
+            speculations: Vec::new(),
+            not_arithmetic: Vec::new(),
+            backtracked: 0,
+            depth: 0,
+            depth_limit: self.depth,
+            step_limit: self.steps,
+            memory_limit: self.memory_bytes,
+            line_start: 0,
+            rewinds: 0,
+            in_here_body: 0,
+            tabs_doubted: false,
+            arithmetic: false,
+            in_vain: None,
+        };
+        parser.run();
+        if parser.arithmetic {
+            let nodes = parser.out.events.iter().filter(|event| event.kind == Kind::Arithmetic);
+            parser.out.arithmetic =
+                nodes.map(|event| Span { start: event.start, end: event.end }).collect();
+        }
+        parser.out
     }
-    parser.out
 }
 
 impl Parser<'_> {

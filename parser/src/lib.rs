@@ -28,14 +28,15 @@ mod word;
 mod zsh;
 
 pub use compact::{Bytes, Shared, Thin};
+pub use grammar::redirect::Operator;
 pub use limits::Limits;
 pub use state::StartState;
 pub use stockade_programs::{EffectKind, Locality, Programs, Reason, TableError, versions_of};
 pub use stockade_text::{Position as SourcePosition, Span};
 pub use tree::{
     Assigned, Assignment, Canonical, CommandKind, CommandTree, Directory, Draft, Effect, Notice,
-    Object, Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand, Stdin, Target,
-    Token, TokenKind, Unread, Via,
+    Object, Opaque, Position, Redirect, RedirectTarget, SimpleCommand, Stdin, Target, Token,
+    TokenKind, Unread, Via,
 };
 pub use witness::{Absence, Node, NodeKind, Witness};
 pub use word::{Count, Glob, Word, WordClass, Words};

@@ -1,6 +1,6 @@
 //! Marks of the authority in one text, in the terms in which it is compared with the witness.
 
-use crate::tree::HowRead;
+use crate::grammar::HowRead;
 use crate::{Bytes, Span};
 
 /// One thing seen in a text.

@@ -1,9 +1,9 @@
 //! The tree of commands that policy judges.
 
 use crate::event::{Event, Kind};
-use crate::grammar::{self, Syntax};
+use crate::grammar::{HowRead, Syntax};
 use crate::marks::Request;
-use crate::{Bytes, Reason, Shared, Span, Thin, Word, Words};
+use crate::{Bytes, Operator, Reason, Shared, Span, Thin, Word, Words};
 use stockade_programs::{EffectKind, Locality};
 
 /// A parsed text that the witness has not confirmed yet.
@@ -117,35 +117,6 @@ pub struct Redirect {
     pub target: RedirectTarget,
     /// The whole redirection.
     pub span: Span,
-}
-
-/// A redirection operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operator {
-    /// `<`
-    Read,
-    /// `>`
-    Write,
-    /// `>>`
-    Append,
-    /// `>|`
-    Clobber,
-    /// `<>`
-    ReadWrite,
-    /// `<&`
-    DuplicateInput,
-    /// `>&`
-    DuplicateOutput,
-    /// `&>`
-    WriteBoth,
-    /// `&>>`
-    AppendBoth,
-    /// `<<`
-    HereDocument,
-    /// `<<-`
-    HereDocumentTabs,
-    /// `<<<`
-    HereString,
 }
 
 /// Target of a redirection operator.
@@ -331,22 +302,6 @@ pub enum TokenKind {
     Text,
     /// Text that was skipped: behind an error or a limit.
     Unread,
-}
-
-/// The bounds under which a text was read: with them, reading it again gives the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HowRead {
-    pub depth: u32,
-    pub steps: u64,
-    /// Bytes of memory that the syntax may take.
-    pub memory_bytes: usize,
-}
-
-impl HowRead {
-    /// Reads `text` again.
-    pub(crate) fn read(self, text: &[u8]) -> Syntax {
-        grammar::read(text, self)
-    }
 }
 
 impl Token {

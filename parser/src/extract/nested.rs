@@ -6,11 +6,10 @@ use crate::extract::own;
 use crate::extract::scope::Ends;
 use crate::extract::weight;
 use crate::extract::{Map, Text, Walk};
-use crate::grammar;
 use crate::grammar::lex::quote::decode_backquotes;
+use crate::grammar::{HowRead, Syntax};
 use crate::nested::{self, Inner, InnerCommand, InnerText, Reading};
 use crate::options::is_many;
-use crate::tree::HowRead;
 use crate::{
     Assignment, CommandKind, Directory, Effect, Locality, Position, Reason, Shared, SimpleCommand,
     Span, Stdin, Thin, Via, Word, WordClass,
@@ -77,7 +76,7 @@ impl Walk<'_> {
         self.begin(nested, reading, None, Some(scope), depth + 1, self.dialect());
     }
 
-    fn read_text(&mut self, bytes: &[u8]) -> (grammar::Syntax, HowRead) {
+    fn read_text(&mut self, bytes: &[u8]) -> (Syntax, HowRead) {
         // A nested text is text like any other; how much of it there may be is limited elsewhere.
         let own =
             self.limits.steps_per_byte.saturating_mul(bytes.len() as u64).saturating_add(1_000);

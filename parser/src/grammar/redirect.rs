@@ -5,7 +5,36 @@ use crate::event::{Event, HereDocument, Kind};
 use crate::grammar::lex::quote::decode_ansi;
 use crate::grammar::{Frame, Parser, Step, Trouble, WordMode, index};
 use crate::search::contains;
-use crate::{Operator, Reason, Span};
+use crate::{Reason, Span};
+
+/// A redirection operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// `<`
+    Read,
+    /// `>`
+    Write,
+    /// `>>`
+    Append,
+    /// `>|`
+    Clobber,
+    /// `<>`
+    ReadWrite,
+    /// `<&`
+    DuplicateInput,
+    /// `>&`
+    DuplicateOutput,
+    /// `&>`
+    WriteBoth,
+    /// `&>>`
+    AppendBoth,
+    /// `<<`
+    HereDocument,
+    /// `<<-`
+    HereDocumentTabs,
+    /// `<<<`
+    HereString,
+}
 
 /// The operators by their text, longest first.
 const OPERATORS: &[(&[u8], Operator)] = &[

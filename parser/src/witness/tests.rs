@@ -156,8 +156,8 @@ fn operands_of_alias_are_assignments() {
     check("alias -p a=b c", expect!["n⟨alias⟩ w⟨alias⟩ w⟨-p⟩ =⟨a=b⟩ w⟨c⟩"]);
 }
 
-const READING: crate::tree::HowRead =
-    crate::tree::HowRead { depth: 100, steps: 100_000, memory_bytes: 1 << 20 };
+const READING: crate::grammar::HowRead =
+    crate::grammar::HowRead { depth: 100, steps: 100_000, memory_bytes: 1 << 20 };
 
 #[test]
 fn repairs_are_counted() {
