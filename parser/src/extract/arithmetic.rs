@@ -4,10 +4,10 @@ use crate::characters::{is_name, is_name_start};
 use crate::event::{Event, flag};
 use crate::extract::known::keeps_beginning;
 use crate::extract::leaves::Parameter;
-use crate::extract::shell::{Home, Value, is_special};
+use crate::extract::shell::{Value, is_special};
 use crate::extract::weight;
 use crate::extract::{Braced, Build, Text, Walk};
-use crate::word::build::{Building, Piece};
+use crate::word::build::{Building, Home, Piece};
 use crate::{Count, Reason, Span, search};
 
 impl Walk<'_> {

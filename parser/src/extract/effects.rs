@@ -2,8 +2,9 @@
 
 use crate::extract::assigned::Attributes;
 use crate::extract::nested::join;
-use crate::extract::shell::{Home, Value};
+use crate::extract::shell::Value;
 use crate::extract::{Build, Walk};
+use crate::word::build::Home;
 use crate::{Assigned, CommandKind, Directory, Reason, Span, Word, WordClass};
 
 /// Letters of `set` that leave the meaning of text alone.

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use crate::characters::is_name_start;
 use crate::event::{Event, Kind, Operation, flag};
 use crate::extract::arithmetic::SOME_NUMBER;
-use crate::extract::shell::{Home, only_used};
+use crate::extract::shell::only_used;
 use crate::extract::weight;
 use crate::extract::{Build, Text, Walk};
 use crate::grammar::lex::quote::decode_ansi;
 use crate::grammar::redirect::{operator_of, push_without_continuations, token_text};
 use crate::search::contains;
-use crate::word::build::{Building, Piece};
+use crate::word::build::{Building, Home, Piece};
 use crate::{Count, Reason, Span, Word};
 
 /// Value of a parameter.

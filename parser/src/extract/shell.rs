@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::search::{self, contains};
+use crate::word::build::Home;
 use crate::{Bytes, Directory, StartState, Word};
 
 /// Knowledge about a variable.
@@ -17,19 +18,6 @@ pub(crate) enum Value {
     Set,
     /// Nothing: it may have been set.
     Lost,
-}
-
-/// Knowledge about the home directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Home {
-    /// Exactly this.
-    Known(Vec<u8>),
-    /// Begins with `/` and holds no blank or pattern: that of the start, which nothing in the text sets.
-    Plain,
-    /// Begins with `/`.
-    Absolute,
-    /// The text may set it.
-    Unknown,
 }
 
 #[derive(Debug, Clone)]

@@ -1,6 +1,5 @@
 //! A word while its pieces come in, and its classes once all are there.
 
-use crate::extract::shell::Home;
 use crate::word::{brace, glob};
 use crate::{Bytes, Count, Reason, Span, Thin, Word, WordClass};
 
@@ -40,6 +39,19 @@ pub(crate) enum WordRole {
     Value,
     /// A here-string, a subject: no braces, splitting or patterns.
     Single,
+}
+
+/// Knowledge about the home directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// Exactly this.
+    Known(Vec<u8>),
+    /// Begins with `/` and holds no blank or pattern: that of the start, which nothing in the text sets.
+    Plain,
+    /// Begins with `/`.
+    Absolute,
+    /// The text may set it.
+    Unknown,
 }
 
 /// A word that is being read.
