@@ -11,6 +11,7 @@ mod compact;
 mod distinct;
 mod effects;
 mod event;
+mod expression;
 mod extract;
 mod find;
 mod grammar;

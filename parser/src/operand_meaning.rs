@@ -1,8 +1,7 @@
 //! The meaning of a value, applied: what it starts, writes, reads, or makes doubtful.
 
 use crate::characters::is_name;
-use crate::extract::arithmetic::{Change, names};
-use crate::extract::commands::path_parts;
+use crate::expression::{Change, names};
 use crate::lang::{self, Findings};
 use crate::nested::shell::Shell;
 use crate::nested::{Doubt, Inner, InnerCommand, Reader};
@@ -449,7 +448,7 @@ pub(crate) fn may_be_descriptor(word: &Word) -> bool {
 fn is_script_file(directory: &Directory, path: &[u8]) -> bool {
     /// Names of the devices in `/dev`.
     const DEVICES: [&[u8]; 6] = [b"stdin", b"stdout", b"stderr", b"tty", b"console", b"ptmx"];
-    let (parts, absolute) = path_parts(directory, path);
+    let (parts, absolute) = directory.parts_of(path);
     let Some((first, last)) = parts.first().zip(parts.last()) else { return false };
     let device = match *first {
         b"proc" => true,

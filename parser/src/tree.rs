@@ -304,6 +304,27 @@ pub enum TokenKind {
     Unread,
 }
 
+impl Directory {
+    /// Returns the parts of a path in this directory, as seen from where the text begins, without `.` and `..`, and whether
+    /// they begin at the root, or could: enough `..` lead there from anywhere.
+    pub(crate) fn parts_of<'a>(&'a self, name: &'a [u8]) -> (Vec<&'a [u8]>, bool) {
+        let base: &[u8] = match self {
+            Directory::Known(base) if !name.starts_with(b"/") => base,
+            Directory::Known(_) | Directory::Start | Directory::Unknown => b"",
+        };
+        let mut absolute = base.starts_with(b"/") || (base.is_empty() && name.starts_with(b"/"));
+        let mut parts = Vec::<&[u8]>::new();
+        for part in base.split(|byte| *byte == b'/').chain(name.split(|byte| *byte == b'/')) {
+            match part {
+                b"" | b"." => {}
+                b".." => absolute |= parts.pop().is_none(),
+                part => parts.push(part),
+            }
+        }
+        (parts, absolute)
+    }
+}
+
 impl Token {
     /// Returns the leaves of a syntax tree as tokens.
     pub(crate) fn of(syntax: &Syntax) -> Vec<Token> {

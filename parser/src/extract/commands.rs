@@ -354,28 +354,9 @@ fn is_nameless(directory: &Directory, name: &[u8]) -> bool {
     if !name.contains(&b'/') {
         return false;
     }
-    let (parts, absolute) = path_parts(directory, name);
+    let (parts, absolute) = directory.parts_of(name);
     let plain: Vec<u8> = parts.iter().flat_map(|part| [b"/", *part].concat()).collect();
     absolute && is_nameless_path(&plain)
-}
-
-/// Returns the parts of a path as it is seen from where the text begins, without `.` and `..`, and whether they begin at
-/// the root, or could: enough `..` lead there from anywhere.
-pub(crate) fn path_parts<'a>(directory: &'a Directory, name: &'a [u8]) -> (Vec<&'a [u8]>, bool) {
-    let base: &[u8] = match directory {
-        Directory::Known(base) if !name.starts_with(b"/") => base,
-        Directory::Known(_) | Directory::Start | Directory::Unknown => b"",
-    };
-    let mut absolute = base.starts_with(b"/") || (base.is_empty() && name.starts_with(b"/"));
-    let mut parts = Vec::<&[u8]>::new();
-    for part in base.split(|byte| *byte == b'/').chain(name.split(|byte| *byte == b'/')) {
-        match part {
-            b"" | b"." => {}
-            b".." => absolute |= parts.pop().is_none(),
-            part => parts.push(part),
-        }
-    }
-    (parts, absolute)
 }
 
 /// The target of `>&` or `<&`.

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
+use crate::expression::{Change, names};
 use crate::extract::Walk;
-use crate::extract::arithmetic::{Change, names};
 use crate::{Assigned, Bytes, Operator, Reason, Span, Target, Word};
 
 /// The names that were noted, once each.
