@@ -9,17 +9,14 @@
 mod characters;
 mod compact;
 mod distinct;
-mod effects;
 mod event;
 mod expression;
 mod extract;
-mod find;
 mod grammar;
 mod lang;
 mod limits;
 mod marks;
 mod nested;
-mod operand_meaning;
 mod options;
 mod search;
 mod state;

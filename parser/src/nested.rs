@@ -1,13 +1,15 @@
 //! Commands inside commands: what a program starts because of its words, from the program tables.
 
 mod assignment;
+mod effects;
+mod find;
+pub(crate) mod operand_meaning;
 pub(crate) mod shell;
 
 use std::collections::HashSet;
 
 use crate::EffectKind;
 use crate::distinct::Distinct;
-use crate::effects;
 use crate::nested::assignment::{AssignmentShape, assignment};
 use crate::options::{Argument, Scanner, Seen, Trouble, is_many, reachable};
 use crate::{

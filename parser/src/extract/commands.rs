@@ -4,7 +4,7 @@ use crate::event::{Event, Kind};
 use crate::extract::shell::Value;
 use crate::extract::weight;
 use crate::extract::{Build, Collecting, Redirecting, Text, Walk};
-use crate::operand_meaning::may_be_descriptor;
+use crate::nested::operand_meaning::may_be_descriptor;
 use crate::word::build::unknown_word;
 use crate::{
     Assignment, Bytes, CommandKind, Count, Directory, Effect, EffectKind, Object, Operator,

@@ -1,7 +1,7 @@
 //! The expressions of find and test, which have grammars of their own.
 
 use crate::nested::Reader;
-use crate::operand_meaning::replaced;
+use crate::nested::operand_meaning::replaced;
 use crate::options::{Argument, Trouble, is_many, may_equal};
 use crate::{Count, EffectKind, Glob, Reason, Word, WordClass};
 use stockade_programs::row::{Body, OptionRow, Slot};
