@@ -1,6 +1,7 @@
 //! Effects of rules on the sandbox.
 
-use crate::decide::further_directories;
+use std::path::PathBuf;
+
 use crate::facts::Facts;
 use crate::{Decision, Rules, SandboxSettings};
 
@@ -8,6 +9,16 @@ use crate::{Decision, Rules, SandboxSettings};
 pub fn sandbox_settings(rules: &Rules, facts: &Facts) -> SandboxSettings {
     let (strict, loose) = (facts.anchors(Decision::Deny), facts.anchors(Decision::Allow));
     stockade_rules::sandbox_settings(rules, &strict, &loose, &further_directories(rules, facts))
+}
+
+/// Returns the further working directories of the settings, absolute.
+pub(crate) fn further_directories(rules: &Rules, facts: &Facts) -> Vec<PathBuf> {
+    let homes = facts.anchors(Decision::Allow).homes;
+    let absolute = |path: &PathBuf| match path.strip_prefix("~") {
+        Ok(rest) => homes.first().map(|home| home.join(rest)),
+        Err(_) => Some(path.clone()),
+    };
+    rules.settings().additional_directories.iter().filter_map(absolute).collect()
 }
 
 #[cfg(test)]

@@ -43,7 +43,6 @@ use context::Context;
 use part::{Draft, Settled};
 
 pub(crate) use brought::brought_by_shell;
-pub(crate) use context::further_directories;
 pub use executed::{Executed, executed_by};
 pub(crate) use expanded::patterns_of_shell;
 pub use named::{Named, named_by};

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::decision::Decision;
 use crate::layer::{Layer, Origin};
-use crate::merged::Rules;
 use crate::normal::normal;
 use crate::pattern::path::{Anchors, verbatim};
 use crate::rule::{Rule, Specifier};
 use crate::settings::SandboxSettings;
+use crate::settings::merged::Rules;
 
 /// Returns the sandbox settings with every path absolute, what Edit, Read and WebFetch rules add, and `further` working
 /// directories as writable paths. Refusals begin at the places of `strict`, permissions at those of `loose`. A path may be a pattern

@@ -2,15 +2,15 @@
 
 mod braces;
 mod hidden;
-pub(crate) mod never;
+mod never;
 
 use std::collections::HashMap;
 
 use crate::decision::Decision;
 use crate::layer::Layer;
-use crate::merged::Rules;
-use crate::pattern::command::CommandPattern;
+use crate::rule::senseless::pattern;
 use crate::rule::{Rule, Specifier};
+use crate::settings::merged::Rules;
 use crate::settings::{Problem, Severity};
 use hidden::Wider;
 
@@ -62,20 +62,6 @@ fn problem(rule: &Rule, message: String, help: String) -> Problem {
         text: rule.text.clone(),
         message,
         help,
-    }
-}
-
-fn pattern(rule: &Rule) -> Option<&CommandPattern> {
-    match &rule.specifier {
-        Specifier::Command(pattern) => Some(pattern),
-        Specifier::Every
-        | Specifier::EveryOf(_)
-        | Specifier::Read(_)
-        | Specifier::Edit(_)
-        | Specifier::Domain(_)
-        | Specifier::Name(_)
-        | Specifier::Parameter(..)
-        | Specifier::Malformed => None,
     }
 }
 

@@ -12,7 +12,7 @@ use stockade_text::json::{Value, read};
 
 use crate::knowledge::{is_unsafe, knowledge, listed};
 use crate::layer::Layer;
-use crate::merged::Rules;
+use crate::settings::merged::Rules;
 use crate::settings::{LoadedSettings, Settings, SettingsText, unknown_key, until_trusted};
 use crate::spelling::instead_of_key;
 use source::{Problems, Source};

@@ -3,7 +3,6 @@
 
 mod address;
 pub mod name;
-pub(crate) mod punycode;
 
 use std::net::IpAddr;
 

@@ -2,13 +2,13 @@
 
 pub mod braces;
 mod nearest;
+pub(crate) mod senseless;
 
 use std::path::Path;
 
 use crate::decision::Decision;
 use crate::knowledge::knowledge;
 use crate::layer::Origin;
-use crate::lint::never;
 use crate::pattern::command::CommandPattern;
 use crate::pattern::domain::DomainPattern;
 use crate::pattern::path::PathPattern;
@@ -185,7 +185,7 @@ pub fn read(text: &str, effect: Decision, origin: Origin, source: &Path) -> Read
     match specifier(tool, inside, effect, source) {
         Ok(Found::Good(specifier)) => {
             let rule = make(tool, specifier);
-            match never::senseless(&rule).filter(|_| effect != Decision::Allow) {
+            match senseless::senseless(&rule).filter(|_| effect != Decision::Allow) {
                 Some((message, help)) => malformed(tool, &message, help),
                 None => Reading::Good(rule),
             }

@@ -1,15 +1,18 @@
 //! Settings texts as typed values, with the position of every value.
 
+pub mod hook;
+pub mod merged;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use stockade_text::json::{Dialect, Value};
 
-use crate::hook::Hook;
 use crate::layer::{Layer, Origin};
-use crate::merged::Rules;
 use crate::mode::Mode;
 use crate::pattern::command::CommandPattern;
+use hook::Hook;
+use merged::Rules;
 
 /// One settings text as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

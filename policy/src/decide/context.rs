@@ -7,6 +7,7 @@ use stockade_text::json::Value;
 use crate::Decision;
 use crate::Mode;
 use crate::Rules;
+use crate::confine::further_directories;
 use crate::facts::{Facts, SandboxState};
 use crate::index::RuleId;
 use crate::pattern::path::Anchors;
@@ -144,14 +145,4 @@ fn resolved(rules: &Rules, facts: &Facts) -> Mode {
         Mode::Default | Mode::AcceptEdits | Mode::Plan | Mode::DontAsk => false,
     };
     if locked { Mode::Default } else { facts.mode }
-}
-
-/// Returns the further working directories of the settings, absolute.
-pub(crate) fn further_directories(rules: &Rules, facts: &Facts) -> Vec<PathBuf> {
-    let homes = facts.anchors(Decision::Allow).homes;
-    let absolute = |path: &PathBuf| match path.strip_prefix("~") {
-        Ok(rest) => homes.first().map(|home| home.join(rest)),
-        Err(_) => Some(path.clone()),
-    };
-    rules.settings().additional_directories.iter().filter_map(absolute).collect()
 }

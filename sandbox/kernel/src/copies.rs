@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::mounts::{SAFE, beneath};
+use super::objects::{SAFE, beneath};
 use super::syscalls::{self, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_READ_ONLY};
 use stockade_spec::SandboxSpec;
 use stockade_spec::Shown;

@@ -13,22 +13,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::layout::{self, Mount, View};
-use super::mounts;
+use super::objects::{open, private_directories};
+pub use super::sources::Foreign;
 use super::sources::Sources;
 use super::syscalls::{self, Fork, Ids};
 use stockade_spec::Access;
 use stockade_spec::SandboxSpec;
-
-/// Mounts that were made for regions of other owners.
-#[derive(Debug, Default)]
-pub struct Foreign {
-    /// Detached mounts by path: each region, and what is mounted over parts of it.
-    pub trees: BTreeMap<PathBuf, OwnedFd>,
-    /// Objects in those regions that rules name, for looking at.
-    pub opened: BTreeMap<PathBuf, OwnedFd>,
-    /// Mounts that could not be made, for people.
-    pub notes: Vec<String>,
-}
 
 impl Foreign {
     /// Says whether a region of `spec` belongs to another user than `ids`, when that is root.
@@ -48,7 +38,7 @@ impl Foreign {
         // Its failure is found again, and reported, by the process that needs it.
         let Ok(sources) = Sources::open(spec, &Foreign::default(), None) else { return foreign };
         let rules: Vec<_> = sources.rules.iter().collect();
-        let Ok(planned) = layout::plan(&rules, &mounts::private_directories()) else {
+        let Ok(planned) = layout::plan(&rules, &private_directories()) else {
             return foreign;
         };
         for (region, owner) in regions.iter().filter(|(_, owner)| owner.user != ids.user) {
@@ -116,7 +106,7 @@ fn map_region(
         let source = match sources.opened.get(&part.path) {
             Some(source) => source,
             None => {
-                opened = mounts::open(&part.path)?;
+                opened = open(&part.path)?;
                 &opened
             }
         };

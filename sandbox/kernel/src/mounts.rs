@@ -9,18 +9,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::copies;
-use super::foreign_owner::Foreign;
 use super::landlock::Rights;
 use super::layout::{self, Mount, View};
+use super::objects::{SAFE, beneath, failed, is_absent, open, private_directories};
 use super::overlay::Overlays;
-use super::sources::{Kind, Left, Sources, Tree, exchanged, open_in};
-use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
+use super::sources::{Foreign, Kind, Left, Sources, Tree, exchanged, open_in};
+use super::syscalls::{self, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
 use stockade_spec::Limits;
 use stockade_spec::codec::Failure;
 use stockade_spec::{FileRule, SandboxSpec};
 
-pub(super) const SAFE: u64 = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_DEVICES;
 const INERT: u64 = SAFE | ATTRIBUTE_NO_EXECUTION;
 
 /// Process numbers that the kernel keeps back when it counts around (`kernel/pid.c`).
@@ -78,26 +77,13 @@ pub struct Built {
     pub notes: Vec<String>,
 }
 
-/// Turns an error into the failure of a step about a path.
-pub(super) fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<T, Failure> {
-    result.map_err(|error| Failure::Step {
-        step: "mounts".to_owned(),
-        reason: format!("{what} `{}`: {error}", path.display()),
-    })
-}
-
-/// The same for a tree that was attached. A directory goes on a directory alone, and nothing else does (`EINVAL` of
+/// Fails like [`failed`] for a tree that was attached. A directory goes on a directory alone, and nothing else does (`EINVAL` of
 /// `move_mount(2)`): an object of the other kind came to the path after it was looked at.
 fn attached(what: &str, path: &Path, result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(exchanged(path)),
         result => failed(what, path, result),
     }
-}
-
-/// Opens an absolute path, following nothing.
-pub fn open(path: &Path) -> io::Result<OwnedFd> {
-    syscalls::open_path(path, libc::O_PATH | libc::O_NOFOLLOW, NO_LINKS)
 }
 
 /// Makes a `/proc` for this process namespace, before anything covers the host's.
@@ -121,19 +107,6 @@ fn set(proc_mount: Option<&OwnedFd>, name: &str, value: &str) -> bool {
 fn set_highest(proc_mount: Option<&OwnedFd>, highest: u64) -> bool {
     syscalls::kernel_version() >= (6, 14)
         && set(proc_mount, "sys/kernel/pid_max", &highest.to_string())
-}
-
-/// Directories that the run has for its own, where the host has them.
-pub fn private_directories() -> Vec<PathBuf> {
-    ["/tmp", "/var/tmp", "/run", "/var/run"]
-        .iter()
-        .map(PathBuf::from)
-        .filter(|path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()))
-        .collect()
-}
-
-pub(super) fn is_absent(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
 }
 
 /// The new root while it is built, over a small file system that gives masks and mount points.
@@ -561,10 +534,6 @@ fn fill_stage(staging: BorrowedFd<'_>) -> io::Result<()> {
 /// A file system for directories and mount points alone, read-only before a command sees it.
 fn small_file_system(mode: &std::ffi::CStr) -> io::Result<OwnedFd> {
     syscalls::new_file_system(c"tmpfs", &[(c"mode", mode)], INERT)
-}
-
-pub(super) fn beneath(directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
-    syscalls::open_at(directory, path, libc::O_PATH | libc::O_NOFOLLOW, NO_LINKS)
 }
 
 /// Makes what is missing of `path`, one component at a time, following nothing.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::landlock::Rights;
 use super::layout::{Mount, View};
-use super::mounts::{SAFE, beneath, is_absent};
+use super::objects::{SAFE, beneath, is_absent};
 use super::sources::{Kind, Left, open_in};
 use super::syscalls::{self, NO_LINKS, ONE_MOUNT};
 use stockade_spec::{Access, Cache};

@@ -3,6 +3,9 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use crate::last_words::LastWords;
 
 /// Signals of this process that are held back, to be taken one by one: nothing interrupts, and nothing is lost.
 #[derive(Debug)]
@@ -44,6 +47,43 @@ impl HeldSignals {
 impl AsFd for HeldSignals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+impl LastWords {
+    /// From here on this process, when a fault would end it (an abort, a bad address, a stack that is used up) or a signal
+    /// (a request to end, a hang-up, a limit), says `fault`, and `late` when `limit` is over; each ends it. Only SIGKILL
+    /// still ends it without a word, and a signal that it was started to ignore stays ignored. Once in a process.
+    #[cfg(target_os = "linux")]
+    pub fn keep(fault: LastWords, late: LastWords, limit: Duration) -> io::Result<()> {
+        crate::syscalls::set_last_words([fault, late], limit)
+    }
+
+    /// Refuses.
+    #[cfg(not(target_os = "linux"))]
+    pub fn keep(_: LastWords, _: LastWords, _: Duration) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The time no longer runs out: another one measures it.
+    pub fn without_limit() -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        crate::syscalls::set_timer(Duration::ZERO)?;
+        Ok(())
+    }
+
+    /// Marks that the output is complete in time: the time no longer runs out, and no signal to end cuts it off.
+    pub fn in_time() -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        crate::syscalls::hold_last_words()?;
+        Ok(())
+    }
+
+    /// This process is a copy that has nothing to say.
+    pub fn forget() -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        crate::syscalls::forget_last_words()?;
+        Ok(())
     }
 }
 

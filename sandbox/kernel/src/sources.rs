@@ -5,9 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use super::foreign_owner::Foreign;
 use super::layout::{Mount, View};
-use super::mounts::{SAFE, beneath, failed, is_absent, open};
+use super::objects::{SAFE, beneath, failed, is_absent, open};
 use super::syscalls::{self, ATTRIBUTE_READ_ONLY};
 use stockade_spec::Access;
 use stockade_spec::codec::Failure;
@@ -43,6 +42,17 @@ pub fn journal(left: Option<&Left>, spec: &SandboxSpec) -> io::Result<Option<Own
         }
     }
     .map(Some)
+}
+
+/// Mounts that were made for regions of other owners.
+#[derive(Debug, Default)]
+pub struct Foreign {
+    /// Detached mounts by path: each region, and what is mounted over parts of it.
+    pub trees: BTreeMap<PathBuf, OwnedFd>,
+    /// Objects in those regions that rules name, for looking at.
+    pub opened: BTreeMap<PathBuf, OwnedFd>,
+    /// Mounts that could not be made, for people.
+    pub notes: Vec<String>,
 }
 
 /// The host's objects that rules name, opened before anything is covered.

@@ -18,7 +18,7 @@ use super::{Isolation, StandardStreams, measure, step};
 use crate::supervise;
 use stockade_kernel::group::Counted;
 use stockade_kernel::landlock::{self, Rights, Ruleset};
-use stockade_kernel::mounts;
+use stockade_kernel::objects;
 use stockade_kernel::seccomp;
 use stockade_kernel::syscalls::{self, Fork};
 use stockade_spec::codec::Failure;
@@ -211,7 +211,7 @@ fn restrict(
     }
     let mut ruleset = step("Landlock", Ruleset::new(abi))?;
     for (path, grant) in grants {
-        let object: OwnedFd = match mounts::open(path) {
+        let object: OwnedFd = match objects::open(path) {
             Ok(object) => object,
             // Gone or closed: there is nothing to grant.
             Err(_) => continue,

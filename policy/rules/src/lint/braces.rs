@@ -4,9 +4,9 @@
 use super::{pattern, problem};
 use crate::decision::Decision;
 use crate::layer::Origin;
-use crate::merged::Rules;
 use crate::rule::braces::{alternatives, is_count};
 use crate::rule::{Rule, Specifier};
+use crate::settings::merged::Rules;
 use crate::settings::{Problem, SandboxSettings, Severity};
 
 /// Returns the warning about alternatives in the path or command of a rule.

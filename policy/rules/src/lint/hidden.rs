@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use super::{pattern, place, problem};
 use crate::decision::Decision;
 use crate::knowledge::{knowledge, listed};
-use crate::merged::Rules;
 use crate::pattern::command::{CommandPattern, TypedText};
 use crate::rule::{Rule, Specifier};
 use crate::settings::Problem;
+use crate::settings::merged::Rules;
 
 /// How many comparisons with patterns that have a star in the middle are made.
 const MOST_COMPARED: usize = 400_000;

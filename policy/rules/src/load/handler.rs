@@ -7,10 +7,10 @@ use stockade_text::json::{Kind, Value};
 use super::source::Source;
 use super::texts;
 use crate::decision::Decision;
-use crate::hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 use crate::layer::Origin;
-use crate::merged::Rules;
 use crate::rule::{self, Reading};
+use crate::settings::hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
+use crate::settings::merged::Rules;
 use crate::settings::{Settings, unknown_key};
 use crate::spelling::{close, instead};
 

@@ -6,8 +6,8 @@ use stockade_text::json::Value;
 use super::handler;
 use super::source::{Problems, Source, join};
 use super::texts;
-use crate::hook::{Hook, HookEvent};
 use crate::layer::{Layer, Origin};
+use crate::settings::hook::{Hook, HookEvent};
 use crate::settings::{Settings, Severity, until_trusted};
 use crate::spelling::close;
 

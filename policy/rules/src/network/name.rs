@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::punycode;
+use crate::punycode;
 
 /// Longest name without its final dot (RFC 1035, 2.3.4).
 const MAX_NAME: usize = 253;

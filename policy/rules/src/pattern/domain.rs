@@ -1,6 +1,6 @@
 //! Patterns for hosts, and the host of a URL.
 
-use crate::network::punycode;
+use crate::punycode;
 
 /// A pattern for the host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]

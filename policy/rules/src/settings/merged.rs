@@ -1,9 +1,9 @@
 //! The merged rules of all layers.
 
+use super::Settings;
 use crate::decision::Decision;
 use crate::index::{Index, RuleId};
 use crate::rule::Rule;
-use crate::settings::Settings;
 
 /// The merged rules of all layers, with the settings that go with them.
 #[derive(Debug, Clone, Default)]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::merged::Rules;
 use crate::layer::Origin;
-use crate::merged::Rules;
 
 /// Time limit of a handler that names none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
