@@ -247,7 +247,7 @@ fn crates_forbid_unsafe_code() {
         "gateway/monitor/src/lib.rs",
         "gateway/output/src/lib.rs",
         "gateway/plan/src/lib.rs",
-        "gateway/remedies/src/lib.rs",
+        "gateway/violation-help/src/lib.rs",
         "gateway/review/src/lib.rs",
         "gateway/subscriptions/src/lib.rs",
         "gateway/system/src/lib.rs",

@@ -9,7 +9,7 @@ use stockade_spec::{Match, Pattern};
 use crate::judge::{Judged, Scene};
 use crate::plan::{caches, credentials, place_of};
 use crate::protocol::words::one_line;
-use crate::remedies::is_verbatim;
+use crate::violation_help::is_verbatim;
 
 /// Returns a line about a denied read that the text of the command speaks of: it names a path that is denied, or runs
 /// a program whose own files are, or starts what is not seen where a project has files that are asked for. The output is

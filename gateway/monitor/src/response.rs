@@ -10,10 +10,10 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
     AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult, SandboxView,
 };
-use crate::remedies;
 use crate::run::Execution;
 use crate::run_notice::{self, around};
 use crate::view;
+use crate::violation_help;
 use stockade_base::signals::signal_name;
 use stockade_egress::report::Refused;
 use stockade_wire::conversation::Conversation;
@@ -127,7 +127,8 @@ pub fn ran(case: Case, execution: &Execution, ended: Ended, busy: Option<String>
 
 fn violations(execution: &Execution, judged: &Judged) -> Vec<Value> {
     let network = execution.network.refused.iter().map(Refused::view);
-    let others = execution.violations.iter().map(|found| remedies::view(found, around(judged)));
+    let others =
+        execution.violations.iter().map(|found| violation_help::view(found, around(judged)));
     network.chain(others).take(MAX_VIOLATIONS).collect()
 }
 

@@ -12,8 +12,8 @@ use stockade_spec::{Match, Pattern, Violation};
 use crate::denied_reads;
 use crate::judge::{Judged, Scene};
 use crate::protocol::words::one_line;
-use crate::remedies::{self, Around};
 use crate::run::Execution;
+use crate::violation_help::{self, Around};
 
 /// A shell returns this plus the signal's number for a child that a signal ended (`bash(1)`).
 const SHELL_SIGNAL: i32 = 128;
@@ -84,7 +84,7 @@ fn met(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
     let mut told: Vec<&Violation> = execution.violations.iter().filter(counts).collect();
     told.sort_by_key(|found| rank(found, judged));
     if let Some((first, rest)) = told.split_first() {
-        return remedies::footer(first, rest, around(judged));
+        return violation_help::notice(first, rest, around(judged));
     }
     if !failed || ended || judged.facts.sandbox != SandboxState::Enforced {
         return String::new();
@@ -126,7 +126,7 @@ fn matters(found: &Violation, judged: &Judged) -> bool {
     match found.kind.as_str() {
         "write" => is_named(&found.object, judged) || !is_tried(&found.object, judged),
         // Programs that only want the name of this machine look that up as well. One command alone would have failed.
-        "network" if found.object.ends_with(remedies::NAME_SERVICE) => {
+        "network" if found.object.ends_with(violation_help::NAME_SERVICE) => {
             judged.tree.as_ref().is_none_or(|tree| tree.commands().len() > 1)
         }
         "network" | "unix-socket" | "limit" | "planted" | "process" => true,

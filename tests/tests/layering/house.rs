@@ -22,7 +22,7 @@ const LINES: &[(&str, usize)] = &[
     // Together with `sandbox/kernel` 11,500 at most.
     ("sandbox/src", 7_480),
     // With the filters of the machine's service, one for each of its processes.
-    ("sandbox/kernel", 4_010),
+    ("sandbox/kernel", 4_015),
     // With what crates that cannot launch are handed.
     ("sandbox/spec", 1_245),
     // With its acts, and a trial as a process of its own.
@@ -53,7 +53,7 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/tasks", 900),
     ("gateway/screen", 80),
     ("gateway/output", 560),
-    ("gateway/remedies", 360),
+    ("gateway/violation-help", 360),
     ("gateway/subscriptions", 190),
     // With where a session goes on, and the table of the agent's process.
     ("gateway/plan", 3_760),

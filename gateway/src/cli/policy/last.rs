@@ -10,7 +10,7 @@ use crate::judge::Scene;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::settings::Snapshot;
-use stockade_remedies::is_verbatim;
+use stockade_violation_help::is_verbatim;
 
 /// The rule of the sandbox that a writable directory answers; no setting answers the others, such as a symbolic link's.
 const OUTSIDE: &str = "builtin: outside of the writable directories";

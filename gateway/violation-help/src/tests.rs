@@ -18,7 +18,7 @@ fn check(kind: &str, call: &str, object: &str, rule: &str, expected: Expect) {
         count: 1,
         ..Violation::default()
     };
-    expected.assert_eq(&footer(&found, &[], around()));
+    expected.assert_eq(&notice(&found, &[], around()));
     let viewed = view(&found, around());
     let is_told = viewed["remedy"].is_object() != viewed["why_not"].is_string();
     assert!(is_told, "{viewed}");
@@ -40,7 +40,7 @@ fn a_name_that_is_a_pattern_has_no_remedy() {
             let found = Violation { kind, call, object, rule, ..Violation::default() };
             let viewed = view(&found, around());
             assert_eq!(viewed["remedy"], Value::Null, "{name:?}: {viewed}");
-            assert!(!footer(&found, &[], around()).contains("to allow:"), "{name:?}: {viewed}");
+            assert!(!notice(&found, &[], around()).contains("to allow:"), "{name:?}: {viewed}");
         }
     }
 }
@@ -256,7 +256,7 @@ fn what_a_program_writes_moves_no_cursor_and_has_an_end() {
         program: name,
         ..Violation::default()
     };
-    let line = footer(&found, &[&found; 3], around());
+    let line = notice(&found, &[&found; 3], around());
     assert!(!line.contains('\u{1b}') && !line.contains('\u{202e}') && line.len() < 5_000);
     assert!(line.ends_with("(+3 more, see violations)"));
     assert!(view(&found, around())["program"].as_str().is_some_and(|text| text.len() < 5_000));

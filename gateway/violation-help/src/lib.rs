@@ -115,7 +115,7 @@ pub fn view(found: &Violation, around: Around<'_>) -> Value {
 }
 
 /// Returns the line that tells of the first of `found`, and how many more there are.
-pub fn footer(first: &Violation, rest: &[&Violation], around: Around<'_>) -> String {
+pub fn notice(first: &Violation, rest: &[&Violation], around: Around<'_>) -> String {
     let object = match first.object.is_empty() {
         true => String::new(),
         false => format!(" {}", one_line(&shortened(&first.object))),
