@@ -26,7 +26,7 @@ pub(crate) struct Reading {
     pub inner: Vec<Inner>,
     /// Effects of its options and operands.
     pub effects: Vec<Effect>,
-    /// A row speaks of the program and knew every option and operand.
+    /// A row covers the program and knew every option and operand.
     pub effects_known: bool,
     /// Why it could start something that is not in `inner`.
     pub doubts: Vec<Doubt>,

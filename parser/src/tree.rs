@@ -85,7 +85,7 @@ pub struct SimpleCommand {
     pub stdin: Stdin,
     /// Effects of its options and operands, from the program tables.
     pub effects: Shared<Effect>,
-    /// Its effects are known: a row of the tables speaks of it and knew every option.
+    /// Its effects are known: a row of the tables covers it and knew every option.
     pub effects_known: bool,
     /// The command in the outer source (for a nested text, the word that holds it).
     pub span: Span,

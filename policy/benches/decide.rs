@@ -15,7 +15,7 @@ use stockade_policy::{
 };
 use stockade_text::json::{Dialect, read};
 
-/// Commands of plain words: an allowed one, one that no rule speaks of, a read-only one, one with files.
+/// Commands of plain words: an allowed one, one that no rule covers, a read-only one, one with files.
 const COMMANDS: [&str; 4] =
     ["program77 run build", "unknown --all", "git status --short", "cp notes.txt out/a.txt"];
 

@@ -111,7 +111,7 @@ impl Tasks {
         name
     }
 
-    /// Waits for the end of a task, and says in words what came of it.
+    /// Waits for the end of a task, and says in words how it ended.
     async fn end(&self, id: &str) -> (&'static str, String) {
         loop {
             let timeout_ms = u64::try_from(WAIT.as_millis()).unwrap_or(u64::MAX);

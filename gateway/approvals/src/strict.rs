@@ -47,7 +47,7 @@ impl Strict {
         (self.required.groups.clone(), self.required.break_glass.clone())
     }
 
-    /// Returns what is told of it.
+    /// Returns the message about it.
     pub fn view(&self) -> RequiredView {
         let Required { persons, self_approval, groups, .. } = &self.required;
         let approved = self.by.approvers.iter().map(|(_, name, _)| name.clone()).collect();

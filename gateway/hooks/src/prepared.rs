@@ -75,7 +75,7 @@ impl Prepared {
     }
 }
 
-/// Returns what is told of a hook that nothing waits for, and that would have to be confined.
+/// Returns the message about a hook that nothing waits for, and that would have to be confined.
 fn left(hook: &Hook, reason: &str) -> HookAnswer {
     let message = format!(
         "the hook {} does not run: nothing waits for it (`async`), so nothing would confine it, and {reason}; keep it where commands cannot write, or remove `async`",

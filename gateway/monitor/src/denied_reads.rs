@@ -11,7 +11,7 @@ use crate::plan::{caches, credentials, place_of};
 use crate::protocol::words::one_line;
 use crate::violation_help::is_verbatim;
 
-/// Returns a line about a denied read that the text of the command speaks of: it names a path that is denied, or runs
+/// Returns a line about a denied read that the text of the command names: it names a path that is denied, or runs
 /// a program whose own files are, or starts what is not seen where a project has files that are asked for. The output is
 /// not read for that.
 pub fn footer(judged: &Judged, scene: &Scene) -> Option<String> {

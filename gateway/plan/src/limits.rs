@@ -26,7 +26,7 @@ pub(super) fn of(settings: &SandboxSettings, directory: &Path) -> Limits {
     };
     let default = Limits::default();
     let descriptors = of("descriptors", default.descriptors);
-    // A program may raise its own limit, unless the settings speak of it.
+    // A program may raise its own limit, unless the settings limit it.
     let descriptors_hard = match settings.limits.contains_key("descriptors")
         || settings.lowered_limits.contains_key("descriptors")
     {

@@ -132,7 +132,7 @@ pub fn without_upkeep(variables: &mut BTreeMap<String, String>) -> Result<(), Fa
     Ok(())
 }
 
-/// Says whether a name speaks of a secret, by its words.
+/// Says whether a name suggests a secret, by its words.
 pub fn speaks_of_secret(name: &str) -> bool {
     // Without the rules every name does.
     rules().map_or(true, |rules| rules.names_secret(name))

@@ -71,7 +71,7 @@ fn verify(common: &Common, options: Verify) -> Result<ExitCode, Failure> {
     )
 }
 
-/// Checks a log and tells what came of it.
+/// Checks a log and tells the outcome.
 fn told(common: &Common, options: &verify::Options) -> Result<ExitCode, Failure> {
     let report = verify::verify(options);
     let failure = report.unchecked.as_ref().map(|reason| {

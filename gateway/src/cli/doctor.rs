@@ -19,7 +19,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use stockade_scene::protections::REQUIRED;
 
-/// Probes this machine and tells what came of it; exit status 0 when what is required by default holds.
+/// Probes this machine and tells the outcome; exit status 0 when what is required by default holds.
 pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     if let Some(agent) = options.agent {
         return agent::doctor(options, agent);
@@ -160,7 +160,7 @@ fn protection_line(enforced: &Enforced, protection: Protection) -> String {
     line.trim_end().to_owned()
 }
 
-/// The state of a protection and what there is to say about it; one that nothing speaks of is missing.
+/// The state of a protection and what there is to say about it; one that nothing covers is missing.
 fn state(enforced: &Enforced, protection: Protection) -> (&'static str, String) {
     match enforced.states.get(&protection) {
         Some(State::Enforced(layers)) => ("enforced", format!("by {}", layers.join(", "))),

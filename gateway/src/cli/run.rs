@@ -150,7 +150,7 @@ fn shown_of(json: bool, quiet: bool) -> streams::Show {
     }
 }
 
-/// Records that `command` was refused before it could be asked for, and returns what is told of it.
+/// Records that `command` was refused before it could be asked for, and returns the message about it.
 pub(super) fn unread(
     common: &args::Common,
     prefork: Prefork,

@@ -100,7 +100,7 @@ impl Quiet {
     }
 }
 
-/// Returns what is told of output that was not passed on.
+/// Returns the message about output that was not passed on.
 pub(super) fn unread() -> std::io::Error {
     std::io::Error::other("nobody read it before this program was stopped")
 }
@@ -203,7 +203,7 @@ impl Pages {
         format!("stockade: {}{end}", words::one_line(text))
     }
 
-    /// Takes note of what came of printing, and says whether it turned out that the reader went away.
+    /// Takes note of the outcome of printing, and says whether it turned out that the reader went away.
     fn printed(&mut self, result: std::io::Result<()>) -> bool {
         match result {
             Ok(()) => false,

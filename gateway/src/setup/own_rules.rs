@@ -58,7 +58,7 @@ pub(crate) fn settings(
     Ok((!none).then(|| json!({"permissions": {"deny": deny, "ask": ask}}).to_string()))
 }
 
-/// Says whether a rule speaks of commands; the others the agent holds against calls that stay as they are.
+/// Says whether a rule is about commands; the others the agent holds against calls that stay as they are.
 fn is_of_commands(rule: &str) -> bool {
     let tool = rule.split('(').next().unwrap_or(rule).trim();
     tool == "Bash" || tool.contains('*')

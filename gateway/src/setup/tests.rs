@@ -195,7 +195,7 @@ fn a_hook_of_the_persons_own_is_never_taken_for_ours() {
     let around = around(&folder);
     let file = around.home.join(".claude/settings.json");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    // An entry of theirs with a command of their own beside a call of ours, and one that only speaks of us.
+    // An entry of theirs with a command of their own beside a call of ours, and one that only mentions us.
     let before = r#"{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"mine"},{"type":"command","command":"/x/stockade hook claude"}]},{"hooks":[{"command":"log 'stockade hook claude'"}]}]}}"#;
     std::fs::write(&file, before).unwrap();
     installed(Agent::Claude, Scope::User, &around);

@@ -87,7 +87,7 @@ impl Folder {
         }
     }
 
-    /// Returns what is told of the task.
+    /// Returns the message about the task.
     pub fn view(&self) -> &TaskView {
         &self.view
     }

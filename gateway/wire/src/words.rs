@@ -174,7 +174,7 @@ pub fn prompt(question: &Question) -> String {
     format!("  {asked} {}: ", words.join(", "))
 }
 
-/// Returns what is told of a line that is not an answer.
+/// Returns the message about a line that is not an answer.
 pub fn not_an_answer(line: &str, question: &Question) -> String {
     let mut forms = vec!["`deny REASON` tells the caller the reason"];
     if question.connection.is_none() {

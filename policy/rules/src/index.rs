@@ -62,7 +62,7 @@ impl Index {
         }
     }
 
-    /// Returns the rules that speak of every call of a tool.
+    /// Returns the rules about every call of a tool.
     pub fn every(&self, tool: &str) -> impl Iterator<Item = RuleId> + '_ {
         self.every.get(tool).into_iter().flatten().chain(&self.every_glob).copied()
     }

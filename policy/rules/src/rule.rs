@@ -78,7 +78,7 @@ pub struct Complaint {
 }
 
 impl Rule {
-    /// Says whether the rule speaks of particular shell commands, so that it can only be kept when the
+    /// Says whether the rule is about particular shell commands, so that it can only be kept when the
     /// text is understood.
     pub fn is_about_commands(&self) -> bool {
         matches!(self.specifier, Specifier::Command(_))

@@ -45,7 +45,7 @@ pub(super) fn rules(
         return found;
     }
     if repositories::doubt(context, shell, command).is_some() {
-        // An exact rule speaks of the directory in which the session works.
+        // An exact rule is about the directory in which the session works.
         let is_at_home = command.directory == Directory::Start && context.facts.session.is_none();
         found.extend(exact_at_or_above(shell, index, exact).filter(|_| is_at_home));
         return found;

@@ -23,7 +23,7 @@ pub(super) fn add(context: &Context<'_>, drafts: &mut [Draft]) {
     draft.own = Some(Own { code: "secrets", reason, protected: false });
 }
 
-/// Says whether an allow rule speaks of this file: one for all files of a directory does not.
+/// Says whether an allow rule names this file: one for all files of a directory does not.
 fn is_allowed(context: &Context<'_>, path: &Path) -> bool {
     let names: &[PathBuf] = &[path.to_path_buf()];
     let hits = files::hits(context, Decision::Allow, Access::Read, names);

@@ -91,7 +91,7 @@ impl<'a> Context<'a> {
         self.facts.sandbox == SandboxState::Enforced && !self.unconfined
     }
 
-    /// Returns the rules of `effect` that speak of every call of the tool, or of one of its fields.
+    /// Returns the rules of `effect` about every call of the tool, or of one of its fields.
     pub fn tool_hits(&self, effect: Decision) -> Vec<Hit> {
         let index = self.rules.by_effect(effect);
         index

@@ -45,7 +45,7 @@ fn is_branch(shell: &Shell<'_>, word: &Word) -> bool {
     inner.is_some_and(|inner| knowledge().branches.iter().any(|it| it.as_bytes() == inner))
 }
 
-/// Returns the words of a program that the entry speaks of, with `git-gc` as `git gc`.
+/// Returns the words of a program that the entry names, with `git-gc` as `git gc`.
 fn spelled_out<'a>(one: &Historian, program: &[u8], words: &'a [Word]) -> Option<Cow<'a, [Word]>> {
     if listed(&one.names, program) {
         return Some(Cow::Borrowed(words));
@@ -114,7 +114,7 @@ fn before_value(word: &Word) -> Word {
     name.map_or_else(|| word.clone(), |name| Word::literal(word.span, name))
 }
 
-/// Returns the words by which one of the options that a row speaks of has a value that fits, or an assignment in front.
+/// Returns the words by which one of the options that a row names has a value that fits, or an assignment in front.
 fn chosen<'a>(row: &Loss, command: &'a SimpleCommand, words: &'a [Word]) -> Option<Vec<&'a Word>> {
     let fits = |word: &Word| row.when.iter().any(|wanted| is_value(word, wanted));
     let attached = |word: &&Word| {

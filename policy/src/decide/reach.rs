@@ -69,7 +69,7 @@ pub(super) fn obstacle<'a>(
         },
         false => pattern.literal_words(),
     };
-    // No row of the tables speaks of a program whose options are known to run or write things.
+    // No row of the tables covers a program whose options are known to run or write things.
     let unread = !command.effects_known && command.effects.is_empty();
     let doubtful = executor || listed(&tables.option_executors, program);
     if unread && doubtful && !(literal > 1 && listed(&tables.project_runners, program)) {

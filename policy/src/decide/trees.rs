@@ -55,7 +55,7 @@ pub(super) fn judge(
     }
 }
 
-/// Says whether the sub-command is one of those that a row speaks of, or not known before it runs.
+/// Says whether the sub-command is one of those that a row names, or not known before it runs.
 fn does(row: &Walker, words: &[Word]) -> bool {
     let stands = |wanted: &&str| {
         if let Some(part) = wanted.strip_prefix('*') {

@@ -71,7 +71,7 @@ impl Overlays {
 
 /// Says whether anything is against an overlay at the place of `cache`.
 ///
-/// A rule that forbids on the way, or any that speaks of what lies inside, would have to hold in the overlay as well: there
+/// A rule that forbids on the way, or any rule about what lies inside, would have to hold in the overlay as well: there
 /// is none then.
 fn place_of(
     cache: &Cache,

@@ -160,7 +160,7 @@ pub(super) const ACTS: &[Act] = &[
     },
 ];
 
-/// Tries all acts and prints what came of each; returns the exit status.
+/// Tries all acts and prints the outcome of each; returns the exit status.
 pub fn run() -> i32 {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let scene = Scene {

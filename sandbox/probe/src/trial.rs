@@ -314,7 +314,7 @@ fn start_of(tried: &Result<(Succeeded, Ran), Error>) -> Probe {
     result("a confined start", seen)
 }
 
-/// Returns what came of an act, and whether it was stopped.
+/// Returns the outcome of an act, and whether it was stopped.
 fn judged(act: &inside::Act, outside: &Succeeded, inside: &Succeeded) -> (Probe, bool) {
     let of = |succeeded: &Succeeded| succeeded.get(act.name).copied();
     let help = || {

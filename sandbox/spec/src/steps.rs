@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{Enforced, Protection, State};
 
-/// The record of steps; a protection that no step speaks of is missing.
+/// The record of steps; a protection that no step covers is missing.
 #[derive(Debug, Default)]
 pub struct Steps {
     states: BTreeMap<Protection, State>,

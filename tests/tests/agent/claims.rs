@@ -10,7 +10,7 @@ use stockade_tests::{Place, copy_program, executable};
 
 use super::{SECRET, say, script};
 
-/// Speaks to gateway and host as the agent would. Its first argument of each act is what it tries; what came of it is a frame.
+/// Speaks to gateway and host as the agent would. Its first argument of each act is what it tries; the outcome is a frame.
 const TAKEN: &str = r#"
 import json, os, socket, sys
 place = os.environ["STOCKADE_AGENT_PLACE"]

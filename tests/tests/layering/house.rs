@@ -47,7 +47,7 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/approvals", 670),
     ("gateway/review", 1_100),
     // With users that the name service switch alone knows, and a listener apart from the keeper: its message, its shares, its unit.
-    // And what is told of such a user for approvals. With the profiles of AppArmor: their
+    // And what others learn of such a user for approvals. With the profiles of AppArmor: their
     // text, whether a machine takes them, how the kernel gets and loses them.
     ("gateway/system", 2_265),
     ("gateway/tasks", 900),

@@ -34,7 +34,7 @@ fn served(folder: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
     list.lines().map(file).collect()
 }
 
-/// Runs `line` with the server listed, and says what came of it; first without it being listed, which must fail.
+/// Runs `line` with the server listed, and says the outcome; first without it being listed, which must fail.
 fn only_with_a_rule(place: &Place, server: &Server, line: &str) -> String {
     let line = format!("{PROXIED}{line}");
     let refused = object(place, &line);

@@ -81,7 +81,7 @@ struct Post {
 }
 
 impl Post {
-    /// Sends a message, tries again where that may help, and prints what came of it.
+    /// Sends a message, tries again where that may help, and prints the outcome.
     async fn told(&self, what: &str, message: &Value) {
         let mut waits = AGAIN.into_iter();
         loop {

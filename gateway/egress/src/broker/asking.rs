@@ -1,4 +1,4 @@
-//! One question at a time to the person at the front end, about a host that no rule speaks of.
+//! One question at a time to the person at the front end, about a host that no rule covers.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;

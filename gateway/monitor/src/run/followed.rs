@@ -143,7 +143,7 @@ impl<'a> Followed<'a> {
         }
     }
 
-    /// Moves it to the background: its output goes to its file whole. Returns what is told of it; nothing where that
+    /// Moves it to the background: its output goes to its file whole. Returns the message about it; nothing where that
     /// cannot be, or is so already.
     fn move_to_background(&mut self) -> Option<Event> {
         let task = self.task.as_deref_mut();

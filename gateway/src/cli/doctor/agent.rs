@@ -22,7 +22,7 @@ const DANGEROUS: &str = "rm -rf /";
 /// How long a hook may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Looks at the agent's files, tries its hook, and tells what came of it; exit status 0 when the gate is in force.
+/// Looks at the agent's files, tries its hook, and tells the outcome; exit status 0 when the gate is in force.
 pub(super) fn doctor(options: &args::Doctor, agent: Agent) -> Result<ExitCode, Failure> {
     let call = context::call(&options.common, "doctor")?;
     let around = setup::surroundings(&call)?;

@@ -15,7 +15,7 @@ use crate::cli::{args, failure};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 
-/// Tries it, and tells what came of each attempt; exit status 0 when every promise holds.
+/// Tries it, and tells the outcome of each attempt; exit status 0 when every promise holds.
 pub(super) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     let (who, tried) = match rustix::process::geteuid().is_root() {
         true => as_another(options.user.as_deref())?,
@@ -89,7 +89,7 @@ fn as_another(name: Option<&str>) -> Result<(String, Value), Failure> {
     Ok((account.name.clone(), tried))
 }
 
-/// Becomes the user that the arguments name, tries it, and prints what came of it.
+/// Becomes the user that the arguments name, tries it, and prints the outcome.
 pub(in crate::cli) fn as_user(arguments: &[OsString]) -> Result<(), Failure> {
     let broken =
         |reason: String| Failure::new(Code::Internal, reason, "use `stockade doctor --system`");

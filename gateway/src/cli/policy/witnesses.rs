@@ -20,7 +20,7 @@ pub(super) struct Witness {
     pub escape: bool,
 }
 
-/// A call that stands for those that a rule speaks of.
+/// A call that stands for those that a rule covers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
     /// Name of the tool.

@@ -111,7 +111,7 @@ const PATHS: [&str; 4] =
     ["*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: "];
 const PLAIN: [&str; 3] = ["*** Begin Patch", "*** End Patch", "*** End of File"];
 
-/// Returns the paths that a patch in the form of `apply_patch` speaks of. Its readers differ in which blanks they
+/// Returns the paths that a patch in the form of `apply_patch` names. Its readers differ in which blanks they
 /// pass over, so every line that one of them could take for a mark is one.
 fn patched(patch: &str) -> Result<Vec<&str>, String> {
     let mut paths = Vec::new();

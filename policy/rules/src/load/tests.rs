@@ -99,7 +99,7 @@ fn of(layer: Layer, trusted: bool, above: bool, text: &str) -> SettingsText {
     }
 }
 
-/// Tells what came of texts: rules, variables, shell, further values and problems.
+/// Tells the outcome of texts: rules, variables, shell, further values and problems.
 fn told(texts: &[SettingsText]) -> String {
     let loaded = load(texts);
     let settings = loaded.rules.settings();

@@ -192,7 +192,7 @@ fn without(rules: &Rules, text: &str, origin: &Origin) -> Rules {
     rules.with(kept.cloned().collect())
 }
 
-/// Returns the text of the narrowest rule that speaks of a part.
+/// Returns the text of the narrowest rule about a part.
 fn narrowest(question: &Question<'_>, draft: &Draft) -> Option<String> {
     let context = question.context;
     let path = |verb: &str, path: &std::path::Path| {

@@ -103,7 +103,7 @@ fn read(path: &Path) -> String {
     })
 }
 
-/// Makes a file in a directory, or opens another file for writing, and returns what came of it.
+/// Makes a file in a directory, or opens another file for writing, and returns the outcome.
 fn write(path: &Path) -> String {
     let is_directory = path.is_dir();
     let path = if is_directory { path.join("new") } else { path.to_owned() };

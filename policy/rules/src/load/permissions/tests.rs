@@ -36,7 +36,7 @@ fn a_mode_that_widens_waits_for_trust_and_one_that_does_not_counts_at_once() {
     );
 }
 
-/// Loads one `permissions` object (`'` for `"`), and tells what came of it: rules, directories, mode, problems.
+/// Loads one `permissions` object (`'` for `"`), and tells the outcome: rules, directories, mode, problems.
 fn told(layer: Layer, trusted: bool, permissions: &str) -> String {
     let text = SettingsText {
         layer,

@@ -6,7 +6,7 @@ use super::super::*;
 use super::of;
 use crate::{Problem, Severity};
 
-/// Tells what came of texts: handlers in the order in which they stand, bounds, and problems with place and advice.
+/// Tells the outcome of texts: handlers in the order in which they stand, bounds, and problems with place and advice.
 fn told(texts: &[SettingsText]) -> String {
     let loaded = load(texts);
     let settings = loaded.rules.settings();
