@@ -103,7 +103,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("gateway/plan/src", 0),
     ("gateway/hooks/src", 0),
     ("gateway/monitor/src", 0),
-    ("gateway/src", 15_000),
+    ("gateway/src", 0),
 ];
 
 /// Returns the lines of `source` without its unit tests.
