@@ -1,5 +1,7 @@
 //! The one way in: a gateway in this process, or one behind a socket, through the same calls.
 
+use std::pin::Pin;
+
 use stockade_client::Client;
 use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest, GrantAnswer, GrantRequest};
 use stockade_wire::conversation::Conversation;
@@ -57,10 +59,15 @@ impl Route {
         Route { way: Way::Socket(Box::new(connection)) }
     }
 
+    /// Says whether the gateway is another process, which goes on without this one.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self.way, Way::Socket(_))
+    }
+
     /// Runs one command to its end.
     pub async fn run(&mut self, request: CommandRequest, conversation: Conversation) -> RunOutcome {
         match &mut self.way {
-            Way::Embedded(gateway) => gateway.run(request, conversation).await,
+            Way::Embedded(gateway) => run_here(gateway, request, conversation).await,
             Way::Socket(connection) => connection.run(request, conversation).await,
         }
     }
@@ -153,15 +160,38 @@ impl Route {
 
     /// Makes a gateway in this process.
     pub(crate) async fn embedded(options: Options) -> Result<Route, Failure> {
-        let gateway = Gateway::open(options).await?;
+        let gateway = open_here(options).await?;
         Ok(Route { way: Way::Embedded(Box::new(gateway)) })
     }
 
     /// Ends what this process was the gateway with, and leaves nobody behind.
     pub(crate) async fn close(self) {
         match self.way {
-            Way::Embedded(gateway) => gateway.close().await,
+            Way::Embedded(gateway) => close_here(gateway).await,
             Way::Socket(_) => {}
         }
     }
+}
+
+/// Work of a gateway in this process. It is on the heap and made by functions of their own: a client of another one has no room
+/// for it on its stack, each page of which would be touched.
+type Here<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+#[inline(never)]
+fn open_here(options: Options) -> Here<'static, Result<Gateway, Failure>> {
+    Box::pin(Gateway::open(options))
+}
+
+#[inline(never)]
+fn run_here(
+    gateway: &mut Gateway,
+    request: CommandRequest,
+    conversation: Conversation,
+) -> Here<'_, RunOutcome> {
+    Box::pin(gateway.run(request, conversation))
+}
+
+#[inline(never)]
+fn close_here(gateway: Box<Gateway>) -> Here<'static, ()> {
+    Box::pin(gateway.close())
 }

@@ -383,14 +383,17 @@ fn signals_that_the_caller_ignores_or_holds_back_still_end_the_command() {
     let place = Place::new("client-ignored");
     let _gateway = Gateway::start(&place);
     let plain = place.stockade(["shell", "-c", "echo ready; sleep 600"]);
-    let mut command = Command::new("sh");
-    command.args(["-c", "trap '' INT HUP; exec \"$@\"", "sh"]).arg(stockade());
-    command.args(["shell", "-c", "echo ready; sleep 600"]).current_dir(place.project());
-    command.env_clear().envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("it starts");
-    read_to(&mut BufReader::new(child.stdout.take().expect("its output")), "ready");
-    signal(child.id(), "HUP");
-    assert_eq!(child.wait().expect("it ends").code(), Some(143));
+    for (way, name) in [("trap '' INT HUP; exec", "HUP"), ("exec env --block-signal=TERM", "TERM")]
+    {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{way} \"$@\""), "sh"]).arg(stockade());
+        command.args(["shell", "-c", "echo ready; sleep 600"]).current_dir(place.project());
+        command.env_clear().envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("it starts");
+        read_to(&mut BufReader::new(child.stdout.take().expect("its output")), "ready");
+        signal(child.id(), name);
+        assert_eq!(child.wait().expect("it ends").code(), Some(143), "{name}");
+    }
 }
 
 #[test]
@@ -413,5 +416,29 @@ fn a_person_at_the_terminal_is_asked() {
         assert_eq!(code, Some(status), "{screen}");
         assert_eq!(place.project().join("made.txt").exists(), made, "{screen}");
         assert_eq!(screen.contains("done\r\n"), made, "{screen}");
+    }
+}
+
+#[test]
+fn a_question_in_another_mode_can_be_left_like_the_first() {
+    let settings = r#"{"sandbox": {"autoAllowBashIfSandboxed": false}}"#;
+    for serves in [false, true] {
+        let place = Place::new("client-mode");
+        place.write("home/.config/stockade/settings.json", settings);
+        let _gateway = serves.then(|| Gateway::start(&place));
+        let started = Terminal::start(&place, stockade(), &["run", "touch made.txt"]);
+        let Some(mut terminal) = started else {
+            return skip(
+                "a_question_in_another_mode_can_be_left_like_the_first",
+                "`script` is not installed",
+            );
+        };
+        terminal.wait_for("run it?");
+        terminal.press("mode manual\n");
+        terminal.wait_for("run it?");
+        terminal.press("\x03");
+        let (code, screen) = terminal.end();
+        assert_eq!(code, Some(121), "{serves}: {screen}");
+        assert!(!place.project().join("made.txt").exists(), "{serves}: {screen}");
     }
 }

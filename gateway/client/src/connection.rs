@@ -18,11 +18,10 @@ use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketT
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::exchange::Exchange;
+use super::exchange::{Awaited, Exchange};
 use super::message::{
     GREETING, HELLO, Message, gone, greeting, message, nonsense, silent, unreachable, untrusted,
 };
-use super::poll_client::Attended;
 use super::session_messages::Talk;
 use super::{peer, speaker};
 use stockade_base::places::{Options, SYSTEM_SOCKET};
@@ -263,29 +262,26 @@ impl Client {
 
     /// Runs one command to its end.
     pub async fn run(&mut self, request: CommandRequest, talk: Conversation) -> RunOutcome {
-        let outcome = match self.request("run", &request) {
-            Ok(id) => self.exchange(id, talk).await,
-            Err(failure) => Err(failure),
-        };
-        outcome.unwrap_or_else(RunOutcome::Failed)
+        self.exchange(&request, talk).await.unwrap_or_else(RunOutcome::Failed)
     }
 
-    async fn exchange(&mut self, id: u64, talk: Conversation) -> Result<RunOutcome, Failure> {
+    async fn exchange(
+        &mut self,
+        request: &CommandRequest,
+        talk: Conversation,
+    ) -> Result<RunOutcome, Failure> {
+        let greets = self.last_id == 0;
+        let (id, unsent) = self.written("run", request)?;
         let shared = |error: std::io::Error| unreachable(&self.path, &error.to_string());
         self.stream.set_nonblocking(true).map_err(shared)?;
         let stream = self.stream.try_clone().and_then(tokio::net::UnixStream::from_std);
         let stream = stream.map_err(shared)?;
-        let outcome = Exchange::new(&stream, &mut self.lines, id, talk).finish().await;
+        let awaited = Awaited { path: &self.path, until: Instant::now() + HELLO };
+        let (awaited, said) = (greets.then_some(awaited), Talk::new(id, unsent));
+        let outcome = Exchange::new(&stream, &mut self.lines, awaited, said, talk).finish().await;
         drop(stream);
         self.stream.set_nonblocking(false).map_err(|_| gone())?;
         outcome
-    }
-
-    /// Asks for one command to be run, behind the greeting: nothing is sent yet.
-    pub fn attend(mut self, request: &CommandRequest) -> Result<Attended, Failure> {
-        let (id, lines) = self.written("run", request)?;
-        let Client { stream, path, lines: received, .. } = self;
-        Ok(Attended::new(stream, path, received, Talk::new(id, lines)))
     }
 
     /// Sends a request and waits for its answer.

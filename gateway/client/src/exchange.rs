@@ -1,15 +1,17 @@
-//! One command behind a socket, for a front end that has a runtime.
+//! One command behind a socket.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Instant;
 
 use rustix::net::RecvFlags;
 use serde_json::Value;
 use tokio::io::Interest;
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
-use super::message::{gone, left, nonsense};
+use super::message::{gone, greeting, left, nonsense, silent};
 use super::session_messages::{Said, Talk};
 use super::speaker;
 use stockade_wire::conversation::{Conversation, PendingQuestion, Whom};
@@ -19,10 +21,19 @@ use stockade_wire::errors::Failure;
 use stockade_wire::frames::Lines;
 use stockade_wire::types::{Answer, Control, Event, Input, Question, RunOutcome};
 
+/// A gateway that has not greeted yet.
+pub(super) struct Awaited<'a> {
+    pub(super) path: &'a Path,
+    /// Until when it has to.
+    pub(super) until: Instant,
+}
+
 /// One command that runs on the other side.
 pub(super) struct Exchange<'a> {
     stream: &'a tokio::net::UnixStream,
     lines: &'a mut Lines,
+    /// None when the gateway has greeted.
+    greeting: Option<Awaited<'a>>,
     said: Talk,
     talk: Conversation,
     /// An event that the front end has no room for yet; nothing more is read until it has.
@@ -41,19 +52,21 @@ enum Happened {
     Input(Option<Input>),
     Control(Option<Control>),
     Answered(Answer),
-    /// The time to wait for the end of the command is over.
+    /// The time to wait, for the greeting or for the end of the command, is over.
     Late,
 }
 
 impl<'a> Exchange<'a> {
+    /// Begins with what `said` has to send.
     pub(super) fn new(
         stream: &'a tokio::net::UnixStream,
         lines: &'a mut Lines,
-        id: u64,
+        greeting: Option<Awaited<'a>>,
+        said: Talk,
         talk: Conversation,
     ) -> Exchange<'a> {
-        let (said, asked) = (Talk::new(id, Vec::new()), VecDeque::new());
-        Exchange { stream, lines, said, talk, event: None, asked, control_open: true, told: None }
+        let (event, asked, control_open, told) = (None, VecDeque::new(), true, None);
+        Exchange { stream, lines, greeting, said, talk, event, asked, control_open, told }
     }
 
     pub(super) async fn finish(mut self) -> Result<RunOutcome, Failure> {
@@ -61,6 +74,10 @@ impl<'a> Exchange<'a> {
             // A gateway that talks without end leaves the runtime time for all else, signals first of all.
             tokio::task::coop::consume_budget().await;
             match self.next().await? {
+                Happened::Line(line) if self.greeting.is_some() => {
+                    greeting(&line)?;
+                    self.greeting = None;
+                }
                 Happened::Line(line) => match self.said.read(&line)? {
                     Said::Ended(outcome) => return Ok(*outcome),
                     Said::Event(event) => self.event = Some(event),
@@ -73,7 +90,7 @@ impl<'a> Exchange<'a> {
                 Happened::Input(piece) => self.said.input(piece.unwrap_or(Input::StdinEnd))?,
                 Happened::Control(Some(control)) => self.control(control)?,
                 Happened::Control(None) => self.control_open = false,
-                Happened::Late => return Err(left()),
+                Happened::Late => return Err(self.late()),
                 Happened::Answered(answer) => {
                     if let Some((id, _)) = self.asked.pop_front() {
                         self.said.answer(&id, answer)?;
@@ -86,8 +103,10 @@ impl<'a> Exchange<'a> {
     /// Waits for the next thing. Every branch is safe to cancel.
     async fn next(&mut self) -> Result<Happened, Failure> {
         let accepts_input = self.said.takes_input();
-        let Exchange { stream, lines, talk, event, said, asked, told, .. } = self;
-        let late = told.map(|told| tokio::time::sleep_until((told + LONGEST_END).into()));
+        let Exchange { stream, lines, greeting, talk, event, said, asked, told, .. } = self;
+        let limits = [greeting.as_ref().map(|it| it.until), told.map(|told| told + LONGEST_END)];
+        let limit = limits.into_iter().flatten().min();
+        let late = limit.map(|limit| tokio::time::sleep_until(limit.into()));
         let unsent = &mut said.unsent;
         tokio::select! {
             () = send(stream, unsent), if !unsent.is_empty() => Ok(Happened::Progress),
@@ -100,8 +119,16 @@ impl<'a> Exchange<'a> {
             line = receive(stream, lines), if event.is_none() => Ok(Happened::Line(line?)),
             control = talk.control.recv(), if self.control_open => Ok(Happened::Control(control)),
             piece = talk.input.recv(), if accepts_input => Ok(Happened::Input(piece)),
-            () = until(late), if told.is_some() => Ok(Happened::Late),
+            () = until(late), if limit.is_some() => Ok(Happened::Late),
             answer = first_answer(asked), if !asked.is_empty() => Ok(Happened::Answered(answer)),
+        }
+    }
+
+    /// Returns why nothing is waited for any more.
+    fn late(&self) -> Failure {
+        match &self.greeting {
+            Some(awaited) if awaited.until <= Instant::now() => silent(awaited.path),
+            Some(_) | None => left(),
         }
     }
 
@@ -113,7 +140,22 @@ impl<'a> Exchange<'a> {
             (Control::Stop, Some(_))
             | (Control::Signal(_) | Control::Resize(_) | Control::Background, _) => {}
         }
+        self.settled()?;
         self.said.control(control)
+    }
+
+    /// Sends the answers that are there: a question that was taken back before the command is told to end goes first.
+    fn settled(&mut self) -> Result<(), Failure> {
+        while let Some((id, receiver)) = self.asked.front_mut() {
+            let answer = match receiver.try_recv() {
+                Ok(answer) => answer,
+                Err(TryRecvError::Closed) => Answer::Withdrawn,
+                Err(TryRecvError::Empty) => break,
+            };
+            self.said.answer(id, answer)?;
+            self.asked.pop_front();
+        }
+        Ok(())
     }
 
     async fn question(&mut self, id: Value, question: Option<Question>) -> Result<(), Failure> {

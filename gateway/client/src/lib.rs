@@ -9,7 +9,6 @@ mod connection;
 mod exchange;
 mod message;
 mod peer;
-mod poll_client;
 mod session_messages;
 mod speaker;
 pub mod start;
@@ -19,8 +18,6 @@ use std::time::Duration;
 pub use connection::Client;
 pub use message::left;
 pub use peer::is_beside;
-pub use poll_client::Attended;
-pub use session_messages::Said;
 pub use stockade_base::places::Options;
 pub use stockade_wire::conversation::{Conversation, PendingQuestion};
 

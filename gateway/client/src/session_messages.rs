@@ -1,4 +1,4 @@
-//! Messages of both sides about one command that runs behind a socket, whoever waits for it.
+//! Messages of both sides about one command that runs behind a socket.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(super) struct Talk {
 
 /// Message of the gateway.
 #[derive(Debug)]
-pub enum Said {
+pub(super) enum Said {
     /// Something that happened.
     Event(Event),
     /// A question, with the identity under which it is answered; none that this side understands can only be withdrawn.

@@ -1,307 +1,292 @@
-//! A command behind a socket is attended to: output, input, signals and questions are passed on, on one thread that waits
-//! for all of them with poll(2). A runtime would cost more than all that is done here.
+//! A command is attended to: output, input, signals and questions are passed on between this process and the gateway, which is
+//! another process or this one.
 
-use std::collections::VecDeque;
-use std::os::fd::AsFd as _;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::future::poll_fn;
 use std::task::Poll;
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use serde_json::Value;
-use stockade_kernel::HeldSignals;
+use stockade_kernel::let_through;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 
 use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
-use super::interrupts::{Interrupts, Meant, SIGWINCH, heard};
-use super::streams::{BackgroundKey, Bell, Keyboard, Printing, Show, Source, unread, window};
+use super::failure;
+use super::interrupts::{Interrupts, Meant, heard, waited};
+use super::streams::{
+    BackgroundKey, Keyboard, Keys, Printer, Quiet, Show, read_stdin, unread, window,
+};
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{Answer, CommandRequest, Control, Question, RunOutcome};
-use stockade_client::{Attended, Client, Said, left};
+use crate::protocol::types::{Answer, CommandRequest, Control, RunOutcome};
+use crate::protocol::words;
+use crate::route::{Options, Route};
+use stockade_client::left;
+use stockade_wire::conversation::{Conversation, PendingQuestion};
 
-/// Has the gateway behind `connection` run `request`, with the person at `terminal` for its questions.
-/// Also returns why output could not be passed on, if that was so.
+/// Places for messages to the command, and those of them that are kept for signals.
+const MESSAGES: usize = 16;
+const ROOM: usize = 8;
+/// Events that the printer may have before it.
+const EVENTS: usize = 64;
+/// Pieces of input that may have been read before they are taken.
+const PIECES: usize = 4;
+/// Questions that may wait for the one that a person is reading: more of them hold output up.
+const QUESTIONS: usize = 64;
+
+/// Outcome of a command, and why output could not be passed on, if that was so.
+pub(super) type Attended = (RunOutcome, Option<std::io::Error>);
+
+/// Has the gateway that `options` name run `request`, or is that gateway, with the person at `terminal` for its questions.
 pub(super) fn attend(
-    connection: Client,
-    request: &CommandRequest,
+    options: Options,
+    request: CommandRequest,
     terminal: Option<Terminal>,
     show: Show,
-) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
-    let unheard =
-        |error| Failure::new(Code::Internal, format!("cannot receive signals: {error}"), "");
-    let keyboard = Keyboard::of(request)?;
-    let keys = || keyboard.as_ref().map(Keyboard::keys);
-    // A write beyond the limit of a file's size fails, and does not end this process (setrlimit(2)).
-    let background = terminal.as_ref().and_then(|_| BackgroundKey::of(request));
-    let signals =
-        HeldSignals::hold(&heard(keys().as_ref(), background.as_ref())).map_err(unheard)?;
-    let bell = Bell::new()?;
+) -> Result<Attended, Failure> {
+    // Before signals are heard: a gateway that takes no connections is waited for.
+    let reached = Route::reach(&options)?;
+    // On the heap from the beginning: as a value it would be copied, twice its size of the stack touched.
+    super::wait(Box::pin(async {
+        let keyboard = Keyboard::of(&request)?;
+        let keys = keyboard.as_ref().map(Keyboard::keys);
+        let background = terminal.as_ref().and_then(|_| BackgroundKey::of(&request));
+        let signals = Signals::listen(keys.as_ref(), background)?;
+        let mut client = match reached {
+            Some(client) => client,
+            None => Route::embedded(Options { runs: true, ..options }).await?,
+        };
+        let told = converse(&mut client, request, signals, terminal, show, keys).await;
+        client.close().await;
+        told
+    }))?
+}
+
+/// Runs the command, and meanwhile passes on output, input, signals and questions.
+async fn converse(
+    client: &mut Route,
+    request: CommandRequest,
+    signals: Signals,
+    terminal: Option<Terminal>,
+    show: Show,
+    keys: Option<Keys>,
+) -> Result<Attended, Failure> {
+    let (events, shown) = mpsc::channel(EVENTS);
+    let (input_in, input) = mpsc::channel(PIECES);
+    let (control_in, control) = mpsc::channel(MESSAGES);
+    let (asking, asked) = mpsc::channel(QUESTIONS);
+    let printer = Printer::new(shown, control_in.clone(), show, keys.clone());
+    match keys {
+        Some(keys) => keys.read(input_in)?,
+        None if request.stdin => read_stdin(input_in)?,
+        None => {}
+    }
+    let questions = terminal.is_some().then_some(asking);
     let mut attendance = Attendance {
-        running: connection.attend(request)?,
+        printer,
         signals,
-        interrupts: Interrupts::new(background),
-        left: false,
-        printing: Printing::new(show, keys(), bell.clone()),
-        input: Source::new(request.stdin, keys(), &bell)?,
+        terminal,
+        asked,
+        answering: None,
+        control: control_in,
         has_terminal: request.pty,
-        people: People { terminal, asked: VecDeque::new(), answering: None },
-        bell,
+        is_elsewhere: client.is_elsewhere(),
+        left: false,
     };
-    let outcome = attendance.finish().unwrap_or_else(RunOutcome::Failed);
-    attendance.people.answering.take().map(Answering::withdraw);
-    Ok((outcome, attendance.printed()))
+    let running = client.run(request, Conversation { events, questions, input, control });
+    let outcome = attendance.finish(running).await;
+    Ok((outcome, attendance.passed_on().await))
 }
 
 struct Attendance {
-    running: Attended,
-    signals: HeldSignals,
-    interrupts: Interrupts,
-    /// Nobody wants to wait any more.
-    left: bool,
+    printer: Printer,
+    signals: Signals,
+    terminal: Option<Terminal>,
+    asked: mpsc::Receiver<PendingQuestion>,
+    answering: Option<Answering>,
+    control: mpsc::Sender<Control>,
     /// The command has a terminal.
     has_terminal: bool,
-    printing: Printing,
-    input: Source,
-    people: People,
-    bell: Bell,
+    /// The gateway is another process.
+    is_elsewhere: bool,
+    /// Nobody wants to wait any more.
+    left: bool,
 }
 
-/// Questions, and who answers them.
-struct People {
-    terminal: Option<Terminal>,
-    /// In the order asked.
-    asked: VecDeque<(Value, Box<Question>)>,
-    /// The one that a person is reading.
-    answering: Option<Answering>,
+impl Attendance {
+    async fn finish(&mut self, running: impl Future<Output = RunOutcome>) -> RunOutcome {
+        tokio::pin!(running);
+        let outcome = loop {
+            // A gateway of this process writes the record first; another one does that alone.
+            if self.left && self.is_elsewhere {
+                break RunOutcome::Failed(left());
+            }
+            let Attendance { printer, signals, asked, answering, .. } = self;
+            let patience = signals.interrupts.patience();
+            tokio::select! {
+                outcome = &mut running => break outcome,
+                () = printer.wait() => {}
+                Some(pending) = asked.recv(), if answering.is_none() => self.ask(pending),
+                answer = answered(answering) => self.answer(answer),
+                () = waited(patience), if !self.left => self.leave(),
+                sent = signals.next() => self.signalled(sent).await,
+            }
+        };
+        if let Some(answering) = self.answering.take() {
+            answering.withdraw().await;
+        }
+        self.printer.resume();
+        outcome
+    }
+
+    /// Shows a question.
+    fn ask(&mut self, pending: PendingQuestion) {
+        // Output of the command must not look like the question meanwhile, or hide it.
+        self.printer.pause();
+        let start = |terminal| Answering::start(terminal, pending, self.printer.quiet());
+        self.answering = self.terminal.clone().and_then(start);
+        if self.answering.is_none() {
+            self.printer.resume();
+        }
+    }
+
+    /// Passes on the answer of a person.
+    fn answer(&mut self, answer: Answer) {
+        self.printer.resume();
+        if let Some(Answering { pending, .. }) = self.answering.take() {
+            let _ = pending.answer.send(answer); // a question withdrawn meanwhile needs no answer
+        }
+    }
+
+    /// Waits for nothing more that is still told. The command was told to end.
+    fn leave(&mut self) {
+        self.left = true;
+        self.printer.leave();
+    }
+
+    /// Does what a signal means while the command runs.
+    async fn signalled(&mut self, sent: Sent) {
+        match sent {
+            Sent::Resized => {
+                let size = window().filter(|_| self.has_terminal);
+                // Only what is taken at once: sizes must not stand in the way of signals.
+                if let Some(size) = size.filter(|_| self.control.capacity() > ROOM) {
+                    self.tell(Control::Resize(size));
+                }
+            }
+            Sent::Meant(Meant::Control(Control::Background)) if self.is_elsewhere => {
+                self.tell(Control::Background);
+            }
+            Sent::Meant(Meant::Control(Control::Background)) => {
+                self.printer.clear();
+                failure::tell(words::NO_BACKGROUND);
+            }
+            Sent::Meant(meant) => {
+                // Without a command yet the question goes away, and with it the request.
+                if let Some(answering) = self.answering.take() {
+                    answering.withdraw().await;
+                }
+                self.printer.resume();
+                match meant {
+                    Meant::Control(control) => self.tell(control),
+                    Meant::Leave => self.leave(),
+                }
+            }
+        }
+    }
+
+    fn tell(&self, control: Control) {
+        let _ = self.control.try_send(control); // sixteen that nobody takes are enough
+    }
+
+    /// Waits until all output is passed on, unless nobody waits for it. Returns why it could not be, if that was so.
+    async fn passed_on(&mut self) -> Option<std::io::Error> {
+        // Nothing is known of the outcome, which says more.
+        if self.left && self.is_elsewhere {
+            return None;
+        }
+        while !self.left {
+            let patience = self.signals.interrupts.patience();
+            tokio::select! {
+                // In this order: output that is passed on already is not missed.
+                biased;
+                lost = self.printer.end() => return lost,
+                () = waited(patience) => self.left = true,
+                sent = self.signals.next() => {
+                    self.left = matches!(sent, Sent::Meant(Meant::Leave | Meant::Control(Control::Stop)));
+                }
+            }
+        }
+        Some(unread())
+    }
 }
 
-/// A question that a person is reading.
+/// A question that a person is reading; dropping it takes it back.
 struct Answering {
-    id: Value,
-    answer: Receiver<Answer>,
+    pending: PendingQuestion,
+    reading: tokio::task::JoinHandle<Answer>,
     withdrawal: Withdrawal,
 }
 
 impl Answering {
-    /// Takes the question back, and returns its identity when the terminal is as it was.
-    fn withdraw(self) -> Value {
-        drop(self.withdrawal);
+    /// Puts it when the terminal is `quiet`; none when it cannot be put.
+    fn start(terminal: Terminal, pending: PendingQuestion, quiet: Quiet) -> Option<Answering> {
+        let question = pending.question.clone();
+        let (withdrawal, withdrawn) = Withdrawal::new().ok()?;
+        let reading = tokio::task::spawn_blocking(move || {
+            quiet.wait();
+            terminal.ask(&question, &withdrawn)
+        });
+        Some(Answering { pending, reading, withdrawal })
+    }
+
+    /// Takes the question back, and waits until the terminal is as it was.
+    async fn withdraw(self) {
+        drop((self.withdrawal, self.pending));
         // A terminal that takes nothing more is not waited for.
-        let _ = self.answer.recv_timeout(WITHDRAWAL);
-        self.id
+        let _ = tokio::time::timeout(WITHDRAWAL, self.reading).await;
     }
 }
 
-/// Sources that are ready.
-struct Ready {
-    socket: PollFlags,
-    signal: bool,
-    bell: bool,
-    input: bool,
+async fn answered(answering: &mut Option<Answering>) -> Answer {
+    match answering {
+        Some(answering) => (&mut answering.reading).await.unwrap_or(Answer::Withdrawn),
+        None => std::future::pending().await,
+    }
 }
 
-impl Ready {
-    const NOTHING: Ready =
-        Ready { socket: PollFlags::empty(), signal: false, bell: false, input: false };
+/// Meaning of a signal to this process.
+enum Sent {
+    /// Something for the command, or for who waits for it.
+    Meant(Meant),
+    /// The terminal has another size.
+    Resized,
 }
 
-impl Attendance {
-    fn finish(&mut self) -> Result<RunOutcome, Failure> {
-        self.running.send();
-        loop {
-            if self.interrupts.is_over() {
-                self.left = true;
-                return Err(left());
-            }
-            while self.printing.has_room() {
-                match self.running.said()? {
-                    None => break,
-                    Some(Said::Ended(outcome)) => return Ok(*outcome),
-                    Some(Said::Event(event)) => self.printing.print(event)?,
-                    Some(Said::Question(id, question)) => self.question(id, question)?,
-                    Some(Said::Nothing) => {}
-                }
-            }
-            if let Some(control) = self.printing.message() {
-                self.running.control(control)?;
-            }
-            let ready = self.wait()?;
-            if ready.socket.intersects(!PollFlags::IN) {
-                self.running.send();
-            }
-            if ready.socket.intersects(!PollFlags::OUT) && self.printing.has_room() {
-                self.running.receive()?;
-            }
-            if ready.signal {
-                self.signal()?;
-            }
-            if ready.bell {
-                self.bell.hear();
-                self.printing.go_on()?;
-                self.answered()?;
-            }
-            if ready.input || self.input.waits_for().is_none() {
-                self.input()?;
-            }
-        }
-    }
+/// Signals to this process that are meant for the command, with their numbers.
+struct Signals {
+    heard: Vec<(i32, Signal)>,
+    interrupts: Interrupts,
+}
 
-    /// Waits until everything is printed: nothing more is to come. Returns why some of it could not be.
-    fn printed(&mut self) -> Option<std::io::Error> {
-        if self.left {
-            return None;
-        }
-        if let Err(failure) = self.printing.resume() {
-            return Some(std::io::Error::other(failure.message));
-        }
-        loop {
-            if let Poll::Ready(lost) = self.printing.end() {
-                return lost;
-            }
-            let mut waited =
-                [PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
-            let polled = wait_for(&mut waited, self.interrupts.patience());
-            self.bell.hear();
-            let taken = self.signals.next().ok().flatten();
-            let meant = taken.and_then(|signal| self.interrupts.meant(signal));
-            let ends = matches!(meant, Some(Meant::Leave | Meant::Control(Control::Stop)));
-            if polled.is_err() || ends || self.interrupts.is_over() {
-                return Some(unread());
-            }
-        }
-    }
-
-    /// Sends what of the input is there, as far as it is taken.
-    fn input(&mut self) -> Result<(), Failure> {
-        while self.running.takes_input() {
-            let Some(piece) = self.input.take(&self.bell)? else { return Ok(()) };
-            self.running.input(piece)?;
-        }
-        Ok(())
-    }
-
-    fn wait(&self) -> Result<Ready, Failure> {
-        let (socket, events) = self.running.waits_for(self.printing.has_room());
-        let signals = self.signals.as_fd();
-        let mut waited = vec![
-            PollFd::from_borrowed_fd(signals, PollFlags::IN),
-            PollFd::new(&self.bell, PollFlags::IN),
-        ];
-        // The poll would report a broken socket even if no event of it is waited for.
-        if !events.is_empty() {
-            waited.push(PollFd::from_borrowed_fd(socket, events));
-        }
-        let takes_input = self.running.takes_input();
-        let input = self.input.waits_for().filter(|_| takes_input);
-        waited.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
-        let limits = [self.running.patience(), self.interrupts.patience()];
-        match wait_for(&mut waited, limits.into_iter().flatten().min()) {
-            Ok(()) => {}
-            Err(Errno::INTR) => return Ok(Ready::NOTHING),
-            Err(error) => {
-                return Err(Failure::new(Code::Internal, format!("waiting failed: {error}"), ""));
-            }
-        }
-        let mut found = waited.iter().map(PollFd::revents);
-        let mut next = |is_waited: bool| match is_waited {
-            true => found.next().unwrap_or(PollFlags::empty()),
-            false => PollFlags::empty(),
-        };
-        let (signal, bell) = (next(true), next(true));
-        let (socket, input) = (next(!events.is_empty()), next(input.is_some()));
-        let [signal, bell, input] = [signal, bell, input].map(|events| !events.is_empty());
-        Ok(Ready { socket, signal, bell, input })
-    }
-
-    fn signal(&mut self) -> Result<(), Failure> {
-        let taken = self.signals.next();
-        let taken = taken.map_err(|error| {
+impl Signals {
+    /// Hears those that matter with these `keys`.
+    fn listen(keys: Option<&Keys>, background: Option<BackgroundKey>) -> Result<Signals, Failure> {
+        let numbers = heard(keys, background.as_ref());
+        let heard = numbers.iter().map(|it| Ok((*it, signal(SignalKind::from_raw(*it))?)));
+        let heard = heard.collect::<std::io::Result<_>>();
+        let heard = heard.and_then(|heard| let_through(&numbers).map(|()| heard));
+        let heard = heard.map_err(|error| {
             Failure::new(Code::Internal, format!("cannot receive signals: {error}"), "")
         })?;
-        if taken == Some(SIGWINCH) {
-            let size = window().filter(|_| self.has_terminal);
-            return size.map_or(Ok(()), |size| self.running.control(Control::Resize(size)));
-        }
-        let control = match taken.and_then(|signal| self.interrupts.meant(signal)) {
-            None => return Ok(()),
-            Some(Meant::Control(control)) => control,
-            Some(Meant::Leave) => {
-                self.left = true;
-                return Err(left());
-            }
-        };
-        if control == Control::Background {
-            return self.running.control(control);
-        }
-        // Without a command yet the question goes away, and with it the request.
-        if let Some(answering) = self.people.answering.take() {
-            self.running.answer(&answering.withdraw(), Answer::Withdrawn)?;
-            self.printing.resume()?;
-        }
-        self.running.control(control)?;
-        self.ask()
+        Ok(Signals { heard, interrupts: Interrupts::new(background) })
     }
 
-    fn question(&mut self, id: Value, question: Option<Box<Question>>) -> Result<(), Failure> {
-        match (question, &self.people.terminal) {
-            (Some(question), Some(_)) => {
-                self.people.asked.push_back((id, question));
-                self.ask()
-            }
-            (None, _) | (_, None) => self.running.answer(&id, Answer::Withdrawn),
-        }
+    async fn next(&mut self) -> Sent {
+        let Signals { heard, interrupts } = self;
+        let came = poll_fn(|context| {
+            let came = |(number, signal): &mut (i32, Signal)| {
+                signal.poll_recv(context).is_ready().then_some(*number)
+            };
+            heard.iter_mut().find_map(came).map_or(Poll::Pending, Poll::Ready)
+        });
+        interrupts.meant(came.await).map_or(Sent::Resized, Sent::Meant)
     }
-
-    /// Shows the next question, if a person reads none now.
-    fn ask(&mut self) -> Result<(), Failure> {
-        let People { terminal, asked, answering } = &mut self.people;
-        let (None, Some(terminal)) = (&answering, terminal) else { return Ok(()) };
-        let Some((id, question)) = asked.pop_front() else { return Ok(()) };
-        let (sender, answer) = sync_channel(1);
-        let (terminal, bell) = (terminal.clone(), self.bell.clone());
-        let Ok((withdrawal, withdrawn)) = Withdrawal::new() else {
-            return self.running.answer(&id, Answer::Withdrawn);
-        };
-        // Output of the command must not look like the question meanwhile, or hide it; and the keys are the person's.
-        self.printing.pause()?;
-        let quiet = self.printing.quiet();
-        let ask = move || {
-            quiet.wait();
-            let _ = sender.send(terminal.ask(&question, &withdrawn)); // a question withdrawn meanwhile needs no answer
-            bell.ring();
-        };
-        match std::thread::Builder::new().name("ask".into()).spawn(ask) {
-            Ok(_) => {
-                *answering = Some(Answering { id, answer, withdrawal });
-                Ok(())
-            }
-            Err(_) => {
-                self.printing.resume()?;
-                self.running.answer(&id, Answer::Withdrawn)
-            }
-        }
-    }
-
-    /// Passes on the answer of a person, if it is there.
-    fn answered(&mut self) -> Result<(), Failure> {
-        let Some(Answering { id, answer, .. }) = &self.people.answering else { return Ok(()) };
-        let answer = match answer.try_recv() {
-            Ok(answer) => answer,
-            Err(TryRecvError::Empty) => return Ok(()),
-            Err(TryRecvError::Disconnected) => Answer::Withdrawn,
-        };
-        let id = id.clone();
-        self.people.answering = None;
-        self.printing.resume()?;
-        self.running.answer(&id, answer)?;
-        self.ask()
-    }
-}
-
-/// Waits for one of these, no longer than `limit`.
-fn wait_for(waited: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Errno> {
-    // A moment more, so that the limit is over then.
-    let limit = limit.map(|limit| limit + Duration::from_millis(1));
-    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    poll(waited, limit.as_ref()).map(drop)
 }

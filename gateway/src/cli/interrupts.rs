@@ -23,7 +23,7 @@ const PATIENCE: u32 = 3;
 /// Returns the signals that are heard while a command runs that has the `keys` of this terminal, or has not. Where it has
 /// them, no signal that can be caught ends this process before the terminal is given back.
 pub(super) fn heard(keys: Option<&Keys>, background: Option<&BackgroundKey>) -> Vec<i32> {
-    let mut heard = vec![SIGINT, SIGTERM, SIGHUP, SIGXFSZ, SIGWINCH];
+    let mut heard = vec![SIGINT, SIGTERM, SIGHUP, SIGWINCH];
     if background.is_some() {
         heard.extend([SIGQUIT, SIGCONT]);
     }
@@ -84,11 +84,6 @@ impl Interrupts {
     /// Returns how long is still waited; none for ever.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.told.map(|told| LONGEST_END.saturating_sub(told.elapsed()))
-    }
-
-    /// Says whether it was waited long enough.
-    pub(super) fn is_over(&self) -> bool {
-        self.patience() == Some(Duration::ZERO)
     }
 
     fn end(&mut self) -> Meant {

@@ -1,36 +1,28 @@
 //! `stockade run`: one command, decided, run confined and recorded.
 
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 
-use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
-use super::attend::attend;
+use super::ask::Terminal;
+use super::attend::{Attended, attend};
 use super::check::with_hooks;
-use super::interrupts::{ENDING, Interrupts, Meant, SIGXFSZ, heard, waited};
+use super::interrupts::ENDING;
 use super::refused::Refused;
 use super::{args, context, failure, shell, streams};
-use stockade_client::{Client, start};
-use stockade_wire::conversation::{Conversation, PendingQuestion};
+use stockade_client::start;
 
 use crate::parse::is_plain;
 use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::TaskView;
 use crate::protocol::types::{
-    Answer, AtLimit, AuditReference, CommandRequest, CommandText, Control, DecisionView,
-    LONGEST_MS, RunOutcome, RunResult,
+    AtLimit, AuditReference, CommandRequest, CommandText, DecisionView, LONGEST_MS, RunOutcome,
+    RunResult,
 };
 use crate::protocol::{status, words};
-use crate::route::{Options, Route};
+use crate::route::Options;
 use crate::serve::shell::inside;
-
-/// Places for messages to the command that are kept for signals.
-const ROOM: usize = 8;
 
 /// Runs the command of `options` to its end and returns its exit status.
 pub(crate) fn run(options: args::Run, foreseen: Option<Prefork>) -> Result<u8, Failure> {
@@ -172,13 +164,12 @@ pub(super) enum People {
 }
 
 /// Has the gateway that `options` name run `request`, with `people` for its questions.
-/// Also returns why output could not be passed on, if that was so.
 pub(super) fn perform(
     mut options: Options,
     mut request: CommandRequest,
     show: streams::Show,
     people: People,
-) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
+) -> Result<Attended, Failure> {
     let terminal = match people {
         People::AtTerminal => Terminal::open(),
         People::Nobody => None,
@@ -186,259 +177,28 @@ pub(super) fn perform(
     request.context.interactive = terminal.is_some();
     loop {
         let again = Options { prefork: Prefork::default(), ..options.clone() };
-        let ended = once(options, request.clone(), show, terminal.clone())?;
+        let ended = attend(options, request.clone(), terminal.clone(), show);
         // A person who chose another permission mode has the command judged once more. Input that was read is gone, and
         // nothing is read twice.
-        let mode = terminal.as_ref().and_then(Terminal::take_mode);
-        let waits = matches!(ended.0, RunOutcome::NeedsPerson(_));
-        let Some(mode) = mode.filter(|_| waits) else { return Ok(ended) };
-        if request.stdin {
+        let waits = matches!(ended, Ok((RunOutcome::NeedsPerson(_), _)));
+        let mode = terminal.as_ref().and_then(Terminal::take_mode).filter(|_| waits);
+        if let Some(mode) = &mode
+            && !request.stdin
+        {
+            request.context.mode = Some(mode.clone());
+            options = again;
+            continue;
+        }
+        // Messages that are still printed may wait for a reader; nothing of the command waits behind them. Not before:
+        // signals are heard once for all attempts.
+        stockade_kernel::let_end(&ENDING).map_err(|error| {
+            Failure::new(Code::Internal, format!("cannot pass signals on: {error}"), "")
+        })?;
+        if mode.is_some() {
             let told = "the permission mode cannot change here: the command has input";
             failure::tell(&format!("stockade: {told}\n  try: --permission-mode MODE"));
-            return Ok(ended);
         }
-        request.context.mode = Some(mode);
-        options = again;
-    }
-}
-
-fn once(
-    options: Options,
-    request: CommandRequest,
-    show: streams::Show,
-    terminal: Option<Terminal>,
-) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
-    let ended = match Client::reach(&options)? {
-        Some(connection) => attend(connection, &request, terminal, show),
-        None => embedded(options, request, terminal, show),
-    };
-    // Messages that are still printed may wait for a reader; nothing of the command waits behind them.
-    stockade_kernel::let_end(&ENDING).map_err(|error| {
-        Failure::new(Code::Internal, format!("cannot pass signals on: {error}"), "")
-    })?;
-    ended
-}
-
-/// Is the gateway for this one command.
-// By itself: the stack of all that it may do is not below that of a client.
-#[inline(never)]
-fn embedded(
-    options: Options,
-    request: CommandRequest,
-    terminal: Option<Terminal>,
-    show: streams::Show,
-) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
-    // On the heap from the beginning: as a value it would be copied, twice its size of the stack touched.
-    super::wait(Box::pin(async {
-        let keyboard = streams::Keyboard::of(&request)?;
-        let keys = keyboard.as_ref().map(streams::Keyboard::keys);
-        let background = terminal.as_ref().and_then(|_| streams::BackgroundKey::of(&request));
-        let signals = Signals::listen(keys.as_ref(), background)?;
-        let mut client = Route::embedded(Options { runs: true, ..options }).await?;
-        let told = converse(&mut client, request, signals, terminal, show, keys).await;
-        client.close().await;
-        told
-    }))?
-}
-
-/// Runs the command, and meanwhile passes on output, input, signals and questions. Also returns why output
-/// could not be passed on, if that was so.
-async fn converse(
-    client: &mut Route,
-    request: CommandRequest,
-    mut signals: Signals,
-    terminal: Option<Terminal>,
-    show: streams::Show,
-    keys: Option<streams::Keys>,
-) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
-    let (events, shown) = mpsc::channel(64);
-    let (input_in, input) = mpsc::channel(4);
-    let (control_in, control) = mpsc::channel(16);
-    let (asking, mut asked) = mpsc::channel::<PendingQuestion>(1);
-    let mut printer = streams::Printer::new(shown, control_in.clone(), show, keys.clone());
-    match keys {
-        Some(keys) => keys.read(move |piece| input_in.blocking_send(piece).is_ok())?,
-        None if request.stdin => streams::read_stdin(input_in)?,
-        None => {}
-    }
-    let has_terminal = request.pty;
-    let questions = terminal.is_some().then_some(asking);
-    let running = client.run(request, Conversation { events, questions, input, control });
-    tokio::pin!(running);
-    let mut answering = None;
-    let mut left = false;
-    let outcome = loop {
-        let patience = signals.interrupts.patience();
-        tokio::select! {
-            outcome = &mut running => break outcome,
-            () = printer.wait() => {}
-            Some(pending) = asked.recv(), if answering.is_none() => {
-                // Output of the command must not look like the question meanwhile, or hide it.
-                printer.pause();
-                let start = |terminal| Answering::start(terminal, pending, printer.quiet());
-                answering = terminal.clone().and_then(start);
-                if answering.is_none() {
-                    printer.resume();
-                }
-            }
-            answer = answered(&mut answering) => {
-                printer.resume();
-                if let Some(Answering { pending, .. }) = answering.take() {
-                    let _ = pending.answer.send(answer); // a question withdrawn meanwhile needs no answer
-                }
-            }
-            () = waited(patience), if !left => {
-                left = true;
-                printer.leave();
-            }
-            sent = signals.next() => {
-                let control = &control_in;
-                left |= signalled(sent, control, has_terminal, &mut answering, &mut printer).await;
-            }
-        }
-    };
-    if let Some(answering) = answering.take() {
-        answering.withdraw().await;
-    }
-    printer.resume();
-    let lost = passed_on(&mut printer, &mut signals, left).await;
-    Ok((outcome, lost))
-}
-
-/// Does what a signal means while the command runs. Says whether nobody waits any longer for what is still told.
-async fn signalled(
-    sent: Sent,
-    control_in: &mpsc::Sender<Control>,
-    has_terminal: bool,
-    answering: &mut Option<Answering>,
-    printer: &mut streams::Printer,
-) -> bool {
-    let Sent::Meant(meant) = sent else {
-        let size = streams::window().filter(|_| has_terminal);
-        // Only what is taken at once: sizes must not stand in the way of signals.
-        if let Some(size) = size.filter(|_| control_in.capacity() > ROOM) {
-            let _ = control_in.try_send(Control::Resize(size)); // there is room
-        }
-        return false;
-    };
-    if meant == Meant::Control(Control::Background) {
-        printer.clear();
-        failure::tell(words::NO_BACKGROUND);
-        return false;
-    }
-    // Without a command yet the question goes away, and with it the request.
-    if let Some(answering) = answering.take() {
-        answering.withdraw().await;
-    }
-    printer.resume();
-    match meant {
-        Meant::Control(control) => {
-            let _ = control_in.try_send(control); // sixteen that nobody takes are enough
-            false
-        }
-        // The command was told to end, and its record is waited for.
-        Meant::Leave => {
-            printer.leave();
-            true
-        }
-    }
-}
-
-/// Waits until all output is passed on, unless nobody waits for it. Returns why it could not be, if that was so.
-async fn passed_on(
-    printer: &mut streams::Printer,
-    signals: &mut Signals,
-    mut left: bool,
-) -> Option<std::io::Error> {
-    while !left {
-        let patience = signals.interrupts.patience();
-        tokio::select! {
-            lost = printer.end() => return lost,
-            () = waited(patience) => left = true,
-            sent = signals.next() => {
-                left = matches!(sent, Sent::Meant(Meant::Leave | Meant::Control(Control::Stop)));
-            }
-        }
-    }
-    Some(streams::unread())
-}
-
-/// A question that a person is reading; dropping it takes it back.
-struct Answering {
-    pending: PendingQuestion,
-    reading: tokio::task::JoinHandle<Answer>,
-    withdrawal: Withdrawal,
-}
-
-impl Answering {
-    /// Puts it when the terminal is `quiet`; none when it cannot be put.
-    fn start(
-        terminal: Terminal,
-        pending: PendingQuestion,
-        quiet: streams::Quiet,
-    ) -> Option<Answering> {
-        let question = pending.question.clone();
-        let (withdrawal, withdrawn) = Withdrawal::new().ok()?;
-        let reading = tokio::task::spawn_blocking(move || {
-            quiet.wait();
-            terminal.ask(&question, &withdrawn)
-        });
-        Some(Answering { pending, reading, withdrawal })
-    }
-
-    /// Takes the question back, and waits until the terminal is as it was.
-    async fn withdraw(self) {
-        drop((self.withdrawal, self.pending));
-        // A terminal that takes nothing more is not waited for.
-        let _ = tokio::time::timeout(WITHDRAWAL, self.reading).await;
-    }
-}
-
-async fn answered(answering: &mut Option<Answering>) -> Answer {
-    match answering {
-        Some(answering) => (&mut answering.reading).await.unwrap_or(Answer::Withdrawn),
-        None => std::future::pending().await,
-    }
-}
-
-/// Meaning of a signal to this process.
-enum Sent {
-    /// Something for the command, or for who waits for it.
-    Meant(Meant),
-    /// The terminal has another size.
-    Resized,
-}
-
-/// Signals to this process that are meant for the command, with their numbers.
-struct Signals {
-    heard: Vec<(i32, Signal)>,
-    interrupts: Interrupts,
-}
-
-impl Signals {
-    /// Hears those that matter with these `keys`.
-    fn listen(
-        keys: Option<&streams::Keys>,
-        background: Option<streams::BackgroundKey>,
-    ) -> Result<Signals, Failure> {
-        // Those that go beyond a limit are heard already.
-        let numbers = heard(keys, background.as_ref()).into_iter().filter(|it| *it != SIGXFSZ);
-        let heard = numbers.map(|it| Ok((it, signal(SignalKind::from_raw(it))?)));
-        let heard = heard.collect::<std::io::Result<_>>().map_err(|error| {
-            Failure::new(Code::Internal, format!("cannot receive signals: {error}"), "")
-        })?;
-        Ok(Signals { heard, interrupts: Interrupts::new(background) })
-    }
-
-    async fn next(&mut self) -> Sent {
-        let Signals { heard, interrupts } = self;
-        let came = poll_fn(|context| {
-            let came = |(number, signal): &mut (i32, Signal)| {
-                signal.poll_recv(context).is_ready().then_some(*number)
-            };
-            heard.iter_mut().find_map(came).map_or(Poll::Pending, Poll::Ready)
-        });
-        interrupts.meant(came.await).map_or(Sent::Resized, Sent::Meant)
+        return ended;
     }
 }
 

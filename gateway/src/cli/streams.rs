@@ -3,9 +3,8 @@
 
 mod at_once;
 mod background_key;
-mod embedded;
 mod keyboard;
-mod poll_streams;
+mod printer;
 mod status;
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -20,9 +19,8 @@ use tokio::sync::mpsc;
 
 use super::failure;
 pub(super) use background_key::BackgroundKey;
-pub(super) use embedded::Printer;
 pub(super) use keyboard::{Keyboard, Keys, has_keys, window};
-pub(super) use poll_streams::{Bell, Printing, Source};
+pub(super) use printer::Printer;
 use status::{Pen, Status};
 
 use crate::protocol::errors::{Code, Failure};
@@ -238,11 +236,6 @@ fn is_empty_device(descriptor: BorrowedFd<'_>) -> bool {
 /// Reads standard input to its end and hands it on. Nobody joins this thread: nothing can end a read
 /// from a terminal or pipe, so it ends with the process.
 pub(crate) fn read_stdin(input: mpsc::Sender<Input>) -> Result<(), Failure> {
-    read_to_end(move |piece| input.blocking_send(piece).is_ok())
-}
-
-/// Has a thread read standard input and give each piece, and the end, to `hand_on`, which says whether more is wanted.
-fn read_to_end(hand_on: impl Fn(Input) -> bool + Send + 'static) -> Result<(), Failure> {
     let read = move || {
         let mut piece = vec![0; PIECE];
         let mut stdin = std::io::stdin().lock();
@@ -252,13 +245,13 @@ fn read_to_end(hand_on: impl Fn(Input) -> bool + Send + 'static) -> Result<(), F
                 Ok(0) | Err(_) => break,
                 Ok(length) => {
                     let bytes = piece.get(..length).unwrap_or_default().to_vec();
-                    if !hand_on(Input::Stdin(bytes)) {
+                    if input.blocking_send(Input::Stdin(bytes)).is_err() {
                         return;
                     }
                 }
             }
         }
-        hand_on(Input::StdinEnd);
+        let _ = input.blocking_send(Input::StdinEnd); // nobody waits for it any more
     };
     thread("stdin", read).map(drop)
 }

@@ -63,4 +63,4 @@ pub use last_words::LastWords;
 #[cfg(not(target_os = "linux"))]
 pub use other::{Branch, ForkedWorker};
 pub use peer::{peer_groups, peer_process};
-pub use signals::{HeldSignals, close_inherited, end_now, ending_signals, let_end};
+pub use signals::{close_inherited, end_now, ending_signals, let_end, let_through};

@@ -1,54 +1,9 @@
-//! Signals as something to wait for beside descriptors, and the end of a process at once.
+//! Signals to this process, and its end at once.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
 use std::time::Duration;
 
 use crate::last_words::LastWords;
-
-/// Signals of this process that are held back, to be taken one by one: nothing interrupts, and nothing is lost.
-#[derive(Debug)]
-pub struct HeldSignals(File);
-
-/// Bytes that the kernel tells of one signal, of which the first four are its number (signalfd(2)).
-const TOLD: usize = 128;
-
-impl HeldSignals {
-    /// Holds these signals back from here on, in this thread and those that it starts. For a process with one thread.
-    #[cfg(target_os = "linux")]
-    pub fn hold(signals: &[i32]) -> io::Result<HeldSignals> {
-        use crate::syscalls;
-        let descriptor = syscalls::signal_descriptor(&syscalls::signal_set(signals)?)?;
-        syscalls::block_signals(signals)?;
-        Ok(HeldSignals(File::from(descriptor)))
-    }
-
-    /// Refuses.
-    #[cfg(not(target_os = "linux"))]
-    pub fn hold(_: &[i32]) -> io::Result<HeldSignals> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Returns the number of a signal that came; none when there is none now.
-    pub fn next(&self) -> io::Result<Option<i32>> {
-        let mut told = [0; TOLD];
-        match (&self.0).read(&mut told) {
-            Ok(TOLD) => Ok(told.first_chunk().map(|number| i32::from_ne_bytes(*number))),
-            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-                _ => Err(error),
-            },
-        }
-    }
-}
-
-impl AsFd for HeldSignals {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
 
 impl LastWords {
     /// From here on this process, when a fault would end it (an abort, a bad address, a stack that is used up) or a signal
@@ -99,6 +54,18 @@ pub fn ending_signals() -> Vec<i32> {
     Vec::new()
 }
 
+/// Lets these signals through to their handlers: whoever started this process may have held them back, which is inherited.
+#[cfg(target_os = "linux")]
+pub fn let_through(signals: &[i32]) -> io::Result<()> {
+    crate::syscalls::unblock_signals(signals)
+}
+
+/// Does nothing: no signal is held back here.
+#[cfg(not(target_os = "linux"))]
+pub fn let_through(_: &[i32]) -> io::Result<()> {
+    Ok(())
+}
+
 /// Has these signals end this process again, whatever was made of them before; those that were held back do so at once.
 #[cfg(target_os = "linux")]
 pub fn let_end(signals: &[i32]) -> io::Result<()> {
@@ -147,31 +114,12 @@ mod tests {
     use crate::syscalls::{self, Fork};
 
     #[test]
-    fn a_held_signal_is_taken_once_and_ends_nothing() {
+    fn a_signal_that_was_held_back_ends_the_process_once_it_may() {
         // In a process of its own: this one has other threads, which a signal would reach.
         let pid = match syscalls::fork(0).unwrap() {
             Fork::Parent(pid) => pid,
             Fork::Child => {
-                let taken = || -> io::Result<[Option<i32>; 3]> {
-                    let signals = HeldSignals::hold(&[libc::SIGTERM, libc::SIGHUP])?;
-                    let before = signals.next()?;
-                    syscalls::kill(std::process::id().cast_signed(), libc::SIGTERM)?;
-                    Ok([before, signals.next()?, signals.next()?])
-                };
-                let right = taken().is_ok_and(|it| it == [None, Some(libc::SIGTERM), None]);
-                end_now(if right { 7 } else { 8 })
-            }
-        };
-        let ended = syscalls::wait(pid, 0).unwrap().unwrap(); // it has ended: no flag lets the wait return before
-        assert_eq!((ended.code, ended.signal), (Some(7), None));
-    }
-
-    #[test]
-    fn a_signal_that_was_held_back_ends_the_process_once_it_may() {
-        let pid = match syscalls::fork(0).unwrap() {
-            Fork::Parent(pid) => pid,
-            Fork::Child => {
-                let held = HeldSignals::hold(&[libc::SIGTERM]);
+                let held = syscalls::block_signals(&[libc::SIGTERM]);
                 let sent = syscalls::kill(std::process::id().cast_signed(), libc::SIGTERM);
                 let before = held.is_ok() && sent.is_ok();
                 let let_through = let_end(&[libc::SIGTERM]).is_ok();

@@ -1,19 +1,19 @@
-//! Reading and writing that waits for nothing, where the kind of descriptor allows to say so for a single call: a flag of
+//! Writing that waits for nothing, where the kind of descriptor allows to say so for a single call: a flag of
 //! the descriptor itself would hold for all that share it.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{FileType, fstat};
-use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+use rustix::net::{SendFlags, send};
 
 /// The place in a file that means "where the last call ended" (preadv2(2)).
 const HERE: u64 = u64::MAX;
 
 /// Kind of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Kind {
+pub(super) enum Kind {
     /// A file of a disk, or the empty device: nobody at the other end can hold it up.
     File,
     Pipe,
@@ -54,32 +54,4 @@ pub(super) fn write(to: BorrowedFd<'_>, kind: Kind, bytes: &[u8]) -> Option<Resu
         }
     }
     Some(Ok(written))
-}
-
-/// Result of a read.
-#[derive(Debug)]
-pub(super) enum Read {
-    /// So many bytes; none at the end.
-    Bytes(usize),
-    /// Nothing is there now.
-    Nothing,
-    /// The descriptor can only be read by waiting.
-    Waits,
-}
-
-/// Reads what is there.
-pub(super) fn read(from: BorrowedFd<'_>, kind: Kind, buffer: &mut [u8]) -> Read {
-    let result = match kind {
-        Kind::File => rustix::io::read(from, buffer),
-        Kind::Pipe => preadv2(from, &mut [IoSliceMut::new(buffer)], HERE, ReadWriteFlags::NOWAIT),
-        Kind::Socket => recv(from, buffer, RecvFlags::DONTWAIT).map(|(count, _)| count),
-        Kind::Other => return Read::Waits,
-    };
-    match result {
-        Ok(count) => Read::Bytes(count),
-        Err(Errno::INTR | Errno::AGAIN) => Read::Nothing,
-        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if kind == Kind::Pipe => Read::Waits,
-        // As its end, like an error of any other read of an input.
-        Err(_) => Read::Bytes(0),
-    }
 }

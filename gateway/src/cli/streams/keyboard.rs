@@ -11,6 +11,7 @@ use rustix::termios::{
     OptionalActions, QueueSelector, SpecialCodeIndex, Termios, isatty, tcflush, tcgetattr,
     tcgetpgrp, tcgetwinsize, tcsetattr,
 };
+use tokio::sync::mpsc;
 
 use super::{PIECE, thread};
 use crate::protocol::errors::{Code, Failure};
@@ -109,19 +110,15 @@ impl Keys {
         self.state().is_the_commands()
     }
 
-    /// Has a thread read the keys that are the command's and give them to `hand_on`, which says whether more are wanted.
-    /// Nobody joins it: it ends with the process.
-    pub(in super::super) fn read(
-        self,
-        hand_on: impl Fn(Input) -> bool + Send + 'static,
-    ) -> Result<(), Failure> {
+    /// Has a thread read the keys that are the command's and hand them on. Nobody joins it: it ends with the process.
+    pub(in super::super) fn read(self, input: mpsc::Sender<Input>) -> Result<(), Failure> {
         let read = move || {
             while let Some(keys) = self.next() {
-                if !keys.is_empty() && !hand_on(Input::Stdin(keys)) {
+                if !keys.is_empty() && input.blocking_send(Input::Stdin(keys)).is_err() {
                     return;
                 }
             }
-            hand_on(Input::StdinEnd);
+            let _ = input.blocking_send(Input::StdinEnd); // nobody waits for it any more
         };
         thread("keys", read).map(drop)
     }

@@ -84,6 +84,11 @@ pub fn block_signals(signals: &[i32]) -> io::Result<()> {
     mask(libc::SIG_BLOCK, signals)
 }
 
+/// Holds `signals` back no longer.
+pub fn unblock_signals(signals: &[i32]) -> io::Result<()> {
+    mask(libc::SIG_UNBLOCK, signals)
+}
+
 /// Gives `signals` their default disposition and holds them back no longer.
 pub fn release_signals(signals: &[i32]) -> io::Result<()> {
     for signal in signals {
@@ -93,7 +98,7 @@ pub fn release_signals(signals: &[i32]) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
-    mask(libc::SIG_UNBLOCK, signals)
+    unblock_signals(signals)
 }
 
 /// Gives the signals of [`set_last_words`] back to the kernel.

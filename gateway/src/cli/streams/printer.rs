@@ -1,12 +1,12 @@
-//! Output of a command whose gateway is this process, for one who waits in a runtime.
+//! Output of a command, for one who waits in a runtime.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::poll_streams::at_once;
+use super::at_once::{Kind, write};
 use super::{Keys, Pages, Pause, Pen, Quiet, SIGPIPE, Show, Status, broken, thread};
-use crate::protocol::types::{Control, Event};
+use crate::protocol::types::{Control, Event, Stream};
 
 /// Prints events: on a thread of its own from the first one that comes while the command runs, or that has to wait.
 #[derive(Debug)]
@@ -147,5 +147,47 @@ impl Printer {
             Ok(_) => Way::Thread { events, ended },
             Err(failure) => Way::Over(Some(std::io::Error::other(failure.message))),
         };
+    }
+}
+
+/// Prints what of an event goes without waiting. Returns the rest of it, and whether it turned out that the reader of it
+/// went away.
+fn at_once(
+    pages: &mut Pages,
+    [stdout, stderr]: [&mut Option<Kind>; 2],
+    event: Event,
+) -> (Option<Event>, bool) {
+    let (stream, bytes, counts) = match (event, pages.show) {
+        (Event::Terminal, _) => {
+            pages.begin();
+            return (None, false);
+        }
+        (Event::Background(_), _) | (_, Show::Nothing) | (Event::Notice(_), Show::Output) => {
+            return (None, false);
+        }
+        (Event::Output { .. }, Show::All | Show::Output) if pages.gone => return (None, false),
+        (Event::Output { stream, bytes }, Show::All | Show::Output) => (stream, bytes, true),
+        (Event::Notice(text), Show::All) => (Stream::Stderr, pages.line(&text).into_bytes(), false),
+    };
+    let (to, kind) = match stream {
+        Stream::Stdout => (rustix::stdio::stdout(), stdout),
+        Stream::Stderr => (rustix::stdio::stderr(), stderr),
+    };
+    let kind = *kind.get_or_insert_with(|| Kind::of(to));
+    let written = match write(to, kind, &bytes) {
+        None => 0,
+        Some(Ok(written)) => {
+            if let Some(pen) = &pages.pen {
+                pen.went_elsewhere(bytes.get(..written).unwrap_or_default());
+            }
+            written
+        }
+        // A notice that nobody reads changes nothing.
+        Some(Err(_)) if !counts => return (None, false),
+        Some(Err(error)) => return (None, pages.printed(Err(error.into()))),
+    };
+    match bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        Some(rest) => (Some(Event::Output { stream, bytes: rest.to_vec() }), false),
+        None => (None, false),
     }
 }
