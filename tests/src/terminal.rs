@@ -42,17 +42,13 @@ impl Terminal {
     /// Waits until the screen shows `text` behind what was waited for before; panics if it never does.
     pub fn wait_for(&mut self, text: &str) {
         let mut byte = [0];
-        loop {
-            let new = String::from_utf8_lossy(self.seen.get(self.read..).unwrap_or_default());
-            if new.contains(text) {
-                self.read = self.seen.len();
-                return;
-            }
-            let new = new.into_owned();
+        while !self.seen[self.read..].ends_with(text.as_bytes()) {
             let more = self.next(&mut byte);
-            assert!(more > 0, "the screen never shows `{text}`: {new}");
+            let new = &self.seen[self.read..];
+            assert!(more > 0, "the screen never shows `{text}`: {}", String::from_utf8_lossy(new));
             self.seen.extend(byte);
         }
+        self.read = self.seen.len();
     }
 
     /// Types `keys`.
