@@ -114,6 +114,13 @@ fn options_stand_before_or_after_the_subcommand() {
 }
 
 #[test]
+fn a_misspelt_option_gets_one_fix() {
+    let output = Place::new("misspelt").output(["run", "--hlep"]);
+    let told = "stockade: unexpected argument '--hlep' found\n  try: a similar argument exists: '--help'\n";
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(122), told));
+}
+
+#[test]
 fn bad_arguments_are_122_with_one_clear_first_line() {
     let place = Place::new("bad");
     let cases: [(&[&str], &str); 13] = [

@@ -277,6 +277,8 @@ fn unusable(text: &str) -> Failure {
     let first = paragraphs.next().unwrap_or_default();
     let message = first.strip_prefix("error: ").unwrap_or(&first);
     let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
+    // One fix: clap may add how the word is passed as a value.
+    let tip = tip.map(|tip| tip.split(" tip: ").next().unwrap_or_default().to_owned());
     let help = tip.unwrap_or_else(|| "`stockade SUBCOMMAND --help` lists all options".into());
     Failure::new(Code::InvalidRequest, message, help)
 }
