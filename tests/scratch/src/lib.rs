@@ -16,6 +16,9 @@ pub fn skip(test: &str, reason: &str) {
     writeln!(std::io::stderr(), "SKIPPED {test}: {}", reason.trim_end()).unwrap();
 }
 
+/// Longest path of a directory for temporary files that leaves room for sockets.
+const LONGEST: usize = 60;
+
 /// A directory for one test, removed at its end.
 #[derive(Debug)]
 pub struct Folder {
@@ -30,8 +33,11 @@ impl Folder {
     pub fn new() -> Folder {
         // Other users look into it as well.
         let mode = Permissions::from_mode(0o755);
-        let made = tempfile::Builder::new().prefix("stockade-unit-").permissions(mode).tempdir();
-        let made = made.unwrap();
+        // The path of a socket has at most 107 bytes (unix(7)): a long directory for temporary files leaves no room for it.
+        let above = std::env::temp_dir();
+        let above = if above.as_os_str().len() > LONGEST { "/tmp".into() } else { above };
+        let mut made = tempfile::Builder::new();
+        let made = made.prefix("stockade-unit-").permissions(mode).tempdir_in(above).unwrap();
         let real = made.path().canonicalize().unwrap();
         Folder { _made: made, real }
     }
