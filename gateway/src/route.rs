@@ -173,8 +173,8 @@ impl Route {
     }
 }
 
-/// Work of a gateway in this process. It is on the heap and made by functions of their own: a client of another one has no room
-/// for it on its stack, each page of which would be touched.
+/// A future of a gateway in this process. Separate functions make it on the heap: a client of another gateway would otherwise touch the
+/// pages of its stack that are reserved for it.
 type Here<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 #[inline(never)]

@@ -1,4 +1,4 @@
-//! The sandbox as crates see it that are handed a [`stockade_spec::Start`] and cannot launch themselves.
+//! Starts confined programs for crates that cannot launch themselves.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use stockade_spec::{Confined, Enforced, Error, Exit, Listeners, SandboxSpec, Std
 
 use crate::{Child, Stopper, spawn};
 
-/// Starts a command like [`spawn`]: a [`stockade_spec::Start`].
+/// Starts a command like [`spawn`]. This is the [`stockade_spec::Start`] that other crates are handed.
 pub fn start(
     launcher: &Path,
     spec: &SandboxSpec,

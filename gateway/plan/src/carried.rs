@@ -1,7 +1,7 @@
 //! Where the last command of a session ended, for the next one that its caller starts in the same directory.
 //!
-//! The file lies beside the temporary directories of sessions, which no command reaches, and goes with them. The gateway writes
-//! it, and checks its content against project and settings at each call.
+//! No command can reach the file: it is stored beside the temporary directories of sessions, and removed with them. The gateway
+//! writes it, and checks its content against project and settings at each call.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

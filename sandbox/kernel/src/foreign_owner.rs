@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::layout::{self, Mount, View};
 use super::objects::{open, private_directories};
-pub use super::sources::Foreign;
-use super::sources::Sources;
+use super::sources::{Foreign, Sources};
 use super::syscalls::{self, Fork, Ids};
 use stockade_spec::Access;
 use stockade_spec::SandboxSpec;

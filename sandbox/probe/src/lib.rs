@@ -25,7 +25,8 @@ use stockade_spec::{Enforced, Protection, Start};
 /// Word by which this executable is started again, for a trial or to try the acts of one.
 pub const ROLE: &str = "probe";
 
-/// Is the process of a trial, which starts confined programs with `start`, or the one that tries the acts; returns its exit status.
+/// Runs as [`ROLE`]: the process of a trial, which starts confined programs with `start`, or the one that tries the acts. Returns the exit
+/// status.
 pub fn main(start: Start) -> i32 {
     #[cfg(target_os = "linux")]
     return process::main(start);
@@ -80,23 +81,24 @@ impl Host {
     ///
     /// This executable must call [`main`] when its first argument is [`ROLE`], and be the launcher when it is `launch`.
     pub fn probe() -> Host {
-        match std::env::current_exe() {
-            Ok(launcher) => Host::probe_with(&launcher),
-            Err(error) => Host::without(&format!("this executable cannot be found: {error}")),
-        }
+        Host::tried_here(Trial::Everything)
     }
 
     /// Starts one confined command and tells what it reports, without the probes of single protections.
     pub fn start() -> Host {
-        match std::env::current_exe() {
-            Ok(launcher) => Host::tried(&launcher, Trial::Start),
-            Err(error) => Host::without(&format!("this executable cannot be found: {error}")),
-        }
+        Host::tried_here(Trial::Start)
     }
 
     /// Tries everything once, with `launcher` as the launcher and for the trial.
     pub fn probe_with(launcher: &Path) -> Host {
         Host::tried(launcher, Trial::Everything)
+    }
+
+    fn tried_here(trial: Trial) -> Host {
+        match std::env::current_exe() {
+            Ok(launcher) => Host::tried(&launcher, trial),
+            Err(error) => Host::without(&format!("this executable cannot be found: {error}")),
+        }
     }
 
     fn tried(launcher: &Path, trial: Trial) -> Host {

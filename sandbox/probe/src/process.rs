@@ -1,5 +1,4 @@
-//! A trial as a process of its own: what it does to itself, a descriptor that is inherited and threads that are signalled, does not
-//! happen to whoever asks.
+//! Runs a trial in a separate process: its inheritable descriptor and the threads that it signals are never those of the caller.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -41,7 +40,7 @@ pub(crate) fn run(launcher: &Path, trial: Trial) -> Result<Host, String> {
     }
 }
 
-/// Is a process of the role: a trial, or the one that tries the acts.
+/// Runs as [`ROLE`]: the process of a trial, or the one that tries the acts.
 pub(crate) fn main(start: Start) -> i32 {
     let Some(word) = std::env::args().nth(2) else { return inside::run() };
     let trial = Trial::ALL.into_iter().find(|trial| trial.word() == word);

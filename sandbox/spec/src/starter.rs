@@ -1,4 +1,4 @@
-//! Starting confined programs for crates that cannot launch: the monitor and the table of roles hand them a [`Start`].
+//! Lets crates that cannot launch start confined programs: the monitor and the table of roles hand them a [`Start`].
 
 use std::fmt::Debug;
 use std::io;

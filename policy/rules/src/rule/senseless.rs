@@ -1,13 +1,13 @@
-//! Rules whose text cannot mean anything: no path, host or command is ever like that.
+//! Finds rules that can never match: no path, host or command has that form.
 
 use super::{Rule, Specifier};
 use crate::pattern::command::CommandPattern;
 use crate::pattern::path::PathPattern;
 
-/// A fault of a rule, and how to mend it.
+/// Message about an invalid rule, and the fix.
 pub(crate) type Finding = (String, &'static str);
 
-/// Returns a fault with fixed words.
+/// Returns a finding with a fixed message.
 pub(crate) fn found(message: &str, help: &'static str) -> Option<Finding> {
     Some((message.to_owned(), help))
 }
@@ -103,7 +103,7 @@ fn is_left_open(segment: &str) -> bool {
     open.is_some_and(|(at, _)| !segment.get(at..).is_some_and(|rest| rest.contains(']')))
 }
 
-/// Returns why the host of a rule is not a valid one.
+/// Says why the host of a rule is invalid.
 pub(crate) fn domain(rule: &Rule) -> Option<Finding> {
     let host = inside(rule)?.trim().strip_prefix("domain:")?.trim().trim_end_matches('.');
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '*');
