@@ -4,7 +4,7 @@ use std::fs;
 
 use stockade_spec::Access;
 
-use crate::place::{Place, as_root_and_user, rule, run};
+use crate::place::{Place, as_root_and_user, rule, run, run_both};
 use crate::repository::{git_works, known_keys, place};
 
 #[test]
@@ -137,19 +137,35 @@ fn two_runs_do_not_make_a_git_directory_that_nobody_looks_into() {
             return;
         }
         let place = Place::new("halves");
-        let one = place.spec(
-            "mkdir g g/objects; until [ -e go ]; do :; done; printf '[core]\\n\\tfsmonitor = x\\n' > g/config",
+        let first = place.spec(
+            "mkdir g g/objects; : > made; until [ -e go ]; do :; done; printf '[core]\\n\\tfsmonitor = x\\n' > g/config",
         );
-        let other = place.spec("until [ -e g/objects ]; do :; done; mkdir g/refs; echo 'ref: refs/heads/main' > g/HEAD; : > go");
-        std::thread::scope(|scope| {
-            let first = scope.spawn(|| run(&one).unwrap());
-            run(&other).unwrap();
-            first.join().unwrap();
-        });
-        let text = fs::read_to_string(place.project.join("g/config")).unwrap_or_default();
-        assert_eq!(text, "", "it is a git directory, and was not looked into");
-        assert!(place.project.join("g/HEAD").exists());
+        // It starts when the call that makes `objects` has returned: until then that call is judged.
+        let second = place.spec(
+            "until [ -e made ]; do :; done; mkdir g/refs; echo 'ref: refs/heads/main' > g/HEAD; : > go",
+        );
+        run_both(&first, &second);
+        assert_eq!(parts_of_git(&place), ["HEAD", "objects", "refs"]);
     });
+}
+
+#[test]
+fn of_two_runs_in_the_same_instant_none_completes_a_git_directory_with_a_configuration() {
+    let place = Place::new("instant");
+    fs::create_dir_all(place.project.join("g/objects")).unwrap();
+    let half = |name: &str| place.spec(&format!("exec '{}' {name}", env!("CARGO_BIN_EXE_racer")));
+    let ran = run_both(&half("configure"), &half("complete"));
+    assert_eq!(ran.text, "false\n", "whether the configuration stayed in a git directory");
+}
+
+/// Returns the names in `g`, in order.
+fn parts_of_git(place: &Place) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(place.project.join("g"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
 }
 
 #[test]

@@ -294,6 +294,16 @@ pub fn run(spec: &SandboxSpec) -> Result<Ran, Error> {
     run_by(launcher(), spec)
 }
 
+/// Runs both at the same time; returns what the second did.
+pub fn run_both(one: &SandboxSpec, other: &SandboxSpec) -> Ran {
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| run(one).unwrap());
+        let ran = run(other).unwrap();
+        first.join().unwrap();
+        ran
+    })
+}
+
 /// Runs `spec` where these calls fail.
 pub fn run_without(refused: &[Refused], spec: &SandboxSpec) -> Result<Ran, Error> {
     without(refused, || run(spec))
