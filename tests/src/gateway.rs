@@ -1,13 +1,17 @@
 //! A gateway that serves for one test, and the other end of a connection to it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::Place;
+
+/// Time without a message after which a test fails instead of waiting for ever.
+const SILENCE: Duration = Duration::from_secs(180);
 
 /// `stockade serve` at the usual place; ended with the test.
 #[derive(Debug)]
@@ -44,6 +48,7 @@ impl Gateway {
     /// Connects, and says nothing yet.
     pub fn connect(&self) -> Peer {
         let stream = UnixStream::connect(&self.socket).expect("the gateway accepts");
+        stream.set_read_timeout(Some(SILENCE)).expect("a limit");
         let reader = BufReader::new(stream.try_clone().expect("a second handle"));
         Peer { stream, reader, last: 0 }
     }
@@ -58,9 +63,9 @@ impl Gateway {
     }
 
     /// Ends it with SIGTERM and returns its exit status.
-    pub fn end(mut self) -> Option<i32> {
+    pub fn end(self) -> Option<i32> {
         self.signal("TERM");
-        self.child.wait().expect("the gateway ends").code()
+        self.ended()
     }
 
     /// Kills it; its socket file stays.
@@ -71,7 +76,8 @@ impl Gateway {
 
     /// Waits until it ends by itself and returns its exit status.
     pub fn ended(mut self) -> Option<i32> {
-        self.child.wait().expect("the gateway ends").code()
+        let ended = || self.child.try_wait().expect("its status");
+        crate::found("the gateway ends", ended).code()
     }
 
     fn signal(&self, name: &str) {
@@ -114,6 +120,9 @@ impl Peer {
     pub fn message(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.reader.read_line(&mut line) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                panic!("no message in {SILENCE:?}")
+            }
             Ok(0) | Err(_) => None,
             Ok(_) => Some(serde_json::from_str(&line).expect("a line of JSON")),
         }

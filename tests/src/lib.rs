@@ -17,6 +17,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// Returns the `stockade` executable of this build, building it first if cargo did not.
 ///
@@ -168,12 +169,55 @@ pub fn copy_program(program: &Path, copy: &Path) {
     assert!(copied.success(), "no copy of {} at {}", program.display(), copy.display());
 }
 
+/// Writes a program that can be executed, with the folders that it needs, by another process: see [`copy_program`].
+pub fn write_program(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder for the program");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"cat > "$0" && chmod 755 "$0""#]).arg(path).stdin(Stdio::piped());
+    let mut child = shell.spawn().expect("`sh` starts");
+    let mut input = child.stdin.take().expect("its input");
+    input.write_all(text.as_bytes()).expect("it reads");
+    drop(input);
+    assert!(child.wait().expect("it ends").success(), "no program at {}", path.display());
+}
+
+/// Longest time that a wait of a test takes on a machine under load.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `holds`; panics after a minute.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    found(what, || holds().then_some(()));
+}
+
+/// Waits until `look` finds something, and returns it; panics after a minute.
+pub fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Writes `text` to a named pipe when somebody reads it; panics if nobody does within a minute.
+pub fn write_to_reader(pipe: &Path, text: &str) {
+    // Without waiting, opening fails until there is a reader (fifo(7)).
+    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+    let open = || rustix::fs::open(pipe, flags, rustix::fs::Mode::empty()).ok();
+    let opened = found("somebody reads the pipe", open);
+    std::fs::File::from(opened).write_all(text.as_bytes()).expect("somebody reads");
+}
+
 impl Place {
     /// Makes fresh places; `name` is for people who look at the folder.
     pub fn new(name: &str) -> Place {
         static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let root = base().join(format!("{name}-{}-{count}", std::process::id()));
+        // An earlier run that was killed may have had this number.
+        drop(std::fs::remove_dir_all(&root));
         let place = Place { root };
         for folder in ["home", "project", "state", "runtime"] {
             std::fs::create_dir_all(place.root.join(folder)).expect("a folder for the test");

@@ -2,19 +2,21 @@
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::Place;
 
-/// Seconds without anything new on the screen after which a test fails instead of waiting for ever.
-const SILENCE: i64 = 180;
+/// Time after which a test fails instead of waiting for ever.
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// A program on a terminal of its own.
 #[derive(Debug)]
 pub struct Terminal {
     child: Child,
-    keys: ChildStdin,
+    /// None once no more is typed.
+    keys: Option<ChildStdin>,
     screen: ChildStdout,
     seen: Vec<u8>,
     read: usize,
@@ -36,14 +38,15 @@ impl Terminal {
         let mut child = command.spawn().ok()?;
         let keys = child.stdin.take().expect("its input");
         let screen = child.stdout.take().expect("its output");
-        Some(Terminal { child, keys, screen, seen: Vec::new(), read: 0 })
+        Some(Terminal { child, keys: Some(keys), screen, seen: Vec::new(), read: 0 })
     }
 
     /// Waits until the screen shows `text` behind what was waited for before; panics if it never does.
     pub fn wait_for(&mut self, text: &str) {
+        let end = Instant::now() + LIMIT;
         let mut byte = [0];
         while !self.seen[self.read..].ends_with(text.as_bytes()) {
-            let more = self.next(&mut byte);
+            let more = self.next(&mut byte, end);
             let new = &self.seen[self.read..];
             assert!(more > 0, "the screen never shows `{text}`: {}", String::from_utf8_lossy(new));
             self.seen.extend(byte);
@@ -51,35 +54,43 @@ impl Terminal {
         self.read = self.seen.len();
     }
 
-    /// Types `keys`.
+    /// Types `keys`. A program that has ended reads none: the screen tells why.
     pub fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("it reads");
-        self.keys.flush().expect("it reads");
+        let Some(input) = &mut self.keys else { return };
+        drop(input.write_all(keys.as_bytes()).and_then(|()| input.flush()));
     }
 
     /// Waits for the end and returns the exit status and all that the screen showed.
     pub fn end(mut self) -> (Option<i32>, String) {
+        let end = Instant::now() + LIMIT;
         let mut piece = [0; 4096];
         loop {
-            let count = self.next(&mut piece);
+            let count = self.next(&mut piece, end);
             if count == 0 {
                 break;
             }
             self.seen.extend(&piece[..count]);
         }
-        drop(self.keys);
+        drop(self.keys.take());
         let status = self.child.wait().expect("it ends");
         (status.code(), String::from_utf8_lossy(&self.seen).into_owned())
     }
 
-    /// Reads what the screen shows next; panics if nothing comes for a long time. 0 at the end.
-    fn next(&mut self, piece: &mut [u8]) -> usize {
-        let limit = Timespec { tv_sec: SILENCE, tv_nsec: 0 };
+    /// Reads what the screen shows next; panics if nothing comes before `end`. 0 when the screen is gone.
+    fn next(&mut self, piece: &mut [u8], end: Instant) -> usize {
+        let left = end.saturating_duration_since(Instant::now());
+        let limit = Timespec::try_from(left).expect("a short time");
         let ready = poll(&mut [PollFd::new(&self.screen, PollFlags::IN)], Some(&limit));
-        if ready.expect("its output") == 0 {
-            let _ = self.child.kill();
-            panic!("nothing new for {SILENCE} seconds: {}", String::from_utf8_lossy(&self.seen));
-        }
+        let shown = String::from_utf8_lossy(&self.seen);
+        assert!(ready.expect("its output") > 0, "not within {LIMIT:?}: {shown}");
         self.screen.read(piece).expect("its output")
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Both fail where it has ended.
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }

@@ -10,17 +10,14 @@ mod services;
 mod standing;
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
+use stockade_tests::{Place, until, write_program};
 
 fn script(place: &Place, name: &str, text: &str) -> String {
-    place.write(name, &format!("#!/bin/sh\n{text}\n"));
     let path = place.root.join(name);
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a script");
+    write_program(&path, &format!("#!/bin/sh\n{text}\n"));
     path.display().to_string()
 }
 
@@ -89,15 +86,6 @@ fn stdout(output: &Output) -> String {
 fn runs(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
-}
-
-/// Waits until `done`, for as long as a slow machine may need.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

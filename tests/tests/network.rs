@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use server::Server;
 use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
-use stockade_tests::{Place, skip, stockade};
+use stockade_tests::{Place, skip, stockade, until};
 
 /// `curl` that uses the proxy for the loopback, too.
 const CURL: &str = "curl -sS --noproxy ''";
@@ -341,7 +341,10 @@ fn await_end(process: u32) {
     let state = || std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     loop {
         let state = state();
-        if state.is_empty() || state.contains(") Z ") {
+        // Its first thread may be gone before the others, which hold the descriptors.
+        let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+        let is_last = threads.map_or(true, |it| it.count() <= 1);
+        if state.is_empty() || state.contains(") Z ") && is_last {
             return;
         }
         assert!(std::time::Instant::now() < deadline, "it is left");
@@ -449,9 +452,7 @@ fn what_a_command_prints_while_a_person_is_asked_waits_for_the_answer() {
     };
     terminal.wait_for("once, always, deny: ");
     place.write("project/asked", "");
-    while !place.project().join("written").exists() {
-        std::thread::yield_now();
-    }
+    until("all is written", || place.project().join("written").exists());
     terminal.press("once\n");
     let (status, screen) = terminal.end();
     assert_eq!(status, Some(0), "{screen}");

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use stockade_tests::terminal::Terminal;
-use stockade_tests::{Place, is_root, skip, stockade};
+use stockade_tests::{Place, found, is_root, skip, stockade};
 
 /// Lets everything run unconfined.
 const LET_OUT: &str = r#"{"sandbox": {"enabled": false}, "permissions": {"allow": ["Bash"]}}"#;
@@ -143,7 +143,7 @@ until [ \"$interrupted\" ]; do sleep 0.05; done; echo interrupted; read -rsn1 ke
         let _gateway = serves.then(|| Gateway::start(&place));
         // The shell around it changes the size, and looks at what is left of the terminal's modes.
         let line = "exec 5<&0; stty rows 30 cols 100; before=$(stty -g)
-(until [ -e ask ]; do sleep 0.05; done; stty rows 40 cols 110 <&5; touch resized) &
+(until [ -e ask ]; do sleep 0.05; done; stty rows 40 cols 110 <&5) &
 $STOCKADE run --quiet --pty 'bash script.sh'; echo \"status $?\"
 test \"$before\" = \"$(stty rows 30 cols 100; stty -g)\" && echo as before";
         let Some(mut terminal) = on_a_terminal(test, &place, line) else { return };
@@ -152,6 +152,7 @@ test \"$before\" = \"$(stty rows 30 cols 100; stty -g)\" && echo as before";
         terminal.wait_for("read typed");
         place.write("project/ask", "");
         terminal.wait_for("40 110");
+        place.write("project/resized", "");
         terminal.wait_for("waiting");
         // Ctrl-C is a key here: neither the gateway nor the shell around it is interrupted.
         terminal.press("\x03");
@@ -326,10 +327,7 @@ fn a_terminal_that_nobody_reads_or_feeds_holds_nothing_up() {
         let output = place.output(["audit", "tail", "--json", "-n", "1", "--kind", "result"]);
         serde_json::from_slice::<Value>(&output.stdout).ok()
     };
-    while record().is_none() {
-        std::thread::yield_now();
-    }
-    assert_eq!(record().expect("it")["timed_out"], true);
+    assert_eq!(found("its record", record)["timed_out"], true);
     let mut rest = Vec::new();
     stdout.read_to_end(&mut rest).expect("its output");
     assert_eq!(child.wait().expect("it ends").code(), Some(124));

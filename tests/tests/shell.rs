@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
-use stockade_tests::{Place, root, skip, stockade, stockade_word};
+use stockade_tests::{Place, root, skip, stockade, stockade_word, until};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -262,9 +262,7 @@ fn a_confined_command_of_the_session_writes_nothing_that_an_unconfined_shell_rea
          [ -f \"$file\" ] && echo 'echo taken > ../home/taken' > \"$file\"; done; done 2> errors\n",
     );
     let changing = beside(&place, "bash change.sh");
-    while !place.project().join("ready").exists() {
-        std::thread::yield_now();
-    }
+    until("it changes files", || place.project().join("ready").exists());
     for _ in 0..12 {
         let ran = of_session(&place, "touch ../home/free");
         assert_eq!(ran.0, Some(0), "{ran:?}");

@@ -1,12 +1,11 @@
 //! Ctrl-B at the terminal of a person: a command that runs becomes a background task.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
-use stockade_tests::{Place, skip, stockade};
+use stockade_tests::{Place, skip, stockade, write_to_reader};
 
 /// A command that waits until the test lets it go on.
 const GATE: &str = "mkfifo -m 600 gate; echo ready; read line < gate; echo \"$line\"; exit 5";
@@ -21,8 +20,7 @@ fn start(test: &str, place: &Place, program: &Path, arguments: &[&str]) -> Optio
 }
 
 fn let_go_on(place: &Place) {
-    let mut gate = std::fs::File::options().write(true).open(place.project().join("gate"));
-    writeln!(gate.as_mut().expect("the gate"), "late").expect("the command reads");
+    write_to_reader(&place.project().join("gate"), "late\n");
 }
 
 fn tasks(place: &Place, arguments: &[&str]) -> (Option<i32>, Value) {

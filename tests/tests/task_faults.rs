@@ -1,10 +1,8 @@
 //! Each failure of a background task has one clear answer.
 
-use std::io::Write as _;
-
 use serde_json::{Value, json};
-use stockade_tests::Place;
 use stockade_tests::gateway::Gateway;
+use stockade_tests::{Place, until, write_to_reader};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -66,14 +64,10 @@ fn a_command_that_closes_its_streams_goes_on_until_it_ends() {
     let _gateway = Gateway::start(&place);
     let line = "mkfifo -m 600 gate; echo last; exec >&- 2>&-; : > closed; read line < gate; exit 4";
     let id = start(&place, line);
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !place.project().join("closed").exists() && std::time::Instant::now() < end {
-        std::thread::yield_now();
-    }
+    until("it has closed its output", || place.project().join("closed").exists());
     let (_, object) = tasks(&place, &["show", &id]);
     assert_eq!(object["task"]["state"], "running");
-    let mut gate = std::fs::File::options().write(true).open(place.project().join("gate"));
-    writeln!(gate.as_mut().expect("the gate"), "on").expect("the task reads");
+    write_to_reader(&place.project().join("gate"), "on\n");
     assert_eq!(tasks(&place, &["wait", &id]).0, Some(4));
     let (_, object) = tasks(&place, &["output", &id]);
     assert_eq!(object["output"]["text"], json!("last\n"));
@@ -148,10 +142,7 @@ fn on_a_small_disk() {
             .replace("read", "mkfifo -m 600 gate; read"),
     );
     let file = folder.join(&id).join("output");
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !place.project().join("gate").exists() && std::time::Instant::now() < end {
-        std::thread::yield_now();
-    }
+    until("it waits", || place.project().join("gate").exists());
     let (status, object) = tasks(&place, &["output", &id, "--offset", "0"]);
     let read = object["output"]["text"].as_str().expect("text").to_owned();
     assert!(status == Some(0) && whole.contains(read.as_str()) && !read.is_empty(), "{status:?}");
@@ -162,8 +153,7 @@ fn on_a_small_disk() {
     let line = text(&refused.stderr);
     assert!(line.contains("cannot be written") && line.contains("nothing was run"), "{line}");
     assert!(!place.project().join("ran").exists());
-    let mut gate = std::fs::File::options().write(true).open(place.project().join("gate"));
-    writeln!(gate.as_mut().expect("the gate"), "on").expect("the task reads");
+    write_to_reader(&place.project().join("gate"), "on\n");
     assert_eq!(tasks(&place, &["wait", &id]).0, Some(5));
     let (_, object) = tasks(&place, &["show", &id]);
     let reason = format!("exit status 5; its output was cut: {full}");

@@ -1,11 +1,10 @@
 //! Processes of tasks are killed at any moment: nothing survives, nothing that was read is lost, and states stay true.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use stockade_tests::Place;
 use stockade_tests::gateway::Gateway;
+use stockade_tests::{Place, found};
 
 /// Rounds for each process that is killed.
 const ROUNDS: u32 = 3;
@@ -38,17 +37,6 @@ fn with(word: &str) -> Vec<u32> {
     .collect()
 }
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::yield_now();
-    }
-}
-
 fn shown(place: &Place, id: &str) -> Value {
     let output = place.output(["tasks", "show", id, "--json"]);
     let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
@@ -59,7 +47,7 @@ fn shown(place: &Place, id: &str) -> Value {
 fn round(victim: Victim, lines: u32) {
     let place = Place::new(&format!("tk-{victim:?}-{lines}").to_lowercase());
     let gateway = Gateway::start(&place);
-    let mark = format!("mark{}{lines}", std::process::id());
+    let mark = format!("mark{victim:?}{}x{lines}", std::process::id());
     let line = format!(
         "setsid sh -c 'trap \"\" TERM HUP; sleep 1000; : {mark}' & i=0; while :; do i=$((i+1)); echo {mark} $i; done"
     );
@@ -67,7 +55,7 @@ fn round(victim: Victim, lines: u32) {
     let id = text(&started.stdout).trim().to_owned();
     let wanted = format!("{mark} {lines}\n");
     let path = place.state().join("tasks").join(&id).join("output");
-    let read = until("enough output", || {
+    let read = found("enough output", || {
         let found = std::fs::read(&path).unwrap_or_default();
         text(&found).contains(&wanted).then_some(found)
     });
@@ -86,8 +74,8 @@ fn round(victim: Victim, lines: u32) {
             });
         }
     }
-    until("no process is left", || with(&mark).is_empty().then_some(()));
-    let task = until("an end", || Some(shown(&place, &id)).filter(|it| it["state"] != "running"));
+    found("no process is left", || with(&mark).is_empty().then_some(()));
+    let task = found("an end", || Some(shown(&place, &id)).filter(|it| it["state"] != "running"));
     let state = task["state"].as_str().expect("a state");
     let expected = match victim {
         Victim::Gateway => "lost",

@@ -209,11 +209,11 @@ fn a_second_start_on_a_port_names_the_task_that_has_it() {
     let place = Place::new("tp-busy");
     let _gateway = Gateway::start(&place);
     let id = serve(&place, "a", 48_127);
-    let again = |session: &str| {
+    let again = |session: &str, limit: &str| {
         let line = "python3 -m http.server 48127 --bind 127.0.0.1 2>&1 || { echo port 48127 is taken; exit 9; }";
-        text(&place.output(["run", "--session", session, "--timeout", "2s", "--", line]).stderr)
+        text(&place.output(["run", "--session", session, "--timeout", limit, "--", line]).stderr)
     };
-    let told = again("a");
+    let told = again("a", "60s");
     let note = format!("stockade: port 48127 is in use by task {id}: python3 -c");
     let end = format!("; to free it: stockade tasks stop {id}");
     assert!(told.lines().any(|line| line.starts_with(&note) && line.ends_with(&end)), "{told}");
@@ -232,7 +232,7 @@ fn a_second_start_on_a_port_names_the_task_that_has_it() {
     assert!(reason.starts_with(&format!("exit status 1; {note}")), "{reason}");
     assert!(reason.ends_with(&end), "{reason}");
     // In another session the port is free.
-    assert!(!again("b").contains(&id));
+    assert!(!again("b", "2s").contains(&id));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Background tasks, through the executable: what runs on, what can be read of it, and how it ends.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
 use stockade_tests::gateway::{Gateway, Peer, listening};
+use stockade_tests::{Place, until, write_to_reader};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -44,8 +44,7 @@ fn output_with(place: &Place, id: &str, wanted: &str) -> String {
 }
 
 fn let_go_on(place: &Place, line: &str) {
-    let mut gate = std::fs::File::options().write(true).open(place.project().join("gate"));
-    writeln!(gate.as_mut().expect("the gate"), "{line}").expect("the task reads");
+    write_to_reader(&place.project().join("gate"), &format!("{line}\n"));
 }
 
 fn error(output: &Output) -> String {
@@ -131,15 +130,21 @@ fn follow_prints_everything_and_ends_with_the_status() {
 fn a_stopped_task_says_who_stopped_it_and_leaves_no_process() {
     let place = Place::new("ta-stop");
     let _gateway = Gateway::start(&place);
-    let line = "(trap '' TERM; setsid sleep 98761) & sleep 98761; wait";
-    let id = start(&place, &[], line);
+    let nap = nap(1);
+    let line = format!("(trap '' TERM; setsid {nap}) & {nap}; wait");
+    let id = start(&place, &[], &line);
     let output = place.output(["tasks", "stop", &id]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(error(&output), format!("stockade: task {id} stopped: stopped on request"));
-    assert_eq!(running("sleep 98761"), 0);
+    assert_eq!(running(&nap), 0);
     // Once more changes nothing.
     let again = place.output(["tasks", "stop", &id]);
     assert!(again.status.success() && error(&again).ends_with("it had already ended"));
+}
+
+/// Returns a command that sleeps, and whose command line no other test has.
+fn nap(digit: u32) -> String {
+    format!("sleep 9{digit}{}", std::process::id())
 }
 
 /// Returns how many processes have this command line.
@@ -181,24 +186,21 @@ fn at_its_time_limit_a_command_goes_to_the_background_when_that_is_asked_for() {
 fn a_gateway_that_is_stopped_or_killed_leaves_tasks_with_a_true_state() {
     let place = Place::new("ta-gateway-end");
     let gateway = Gateway::start(&place);
-    let id = start(&place, &[], "sleep 98763");
+    let nap = nap(2);
+    let id = start(&place, &[], &nap);
     assert_eq!(gateway.end(), Some(0));
     let (_, object) = tasks(&place, &["show", &id]);
     let task = &object["task"];
     let found = (&task["state"], &task["reason"]);
     assert_eq!(found, (&json!("stopped"), &json!("the gateway was stopped")));
     let gateway = Gateway::start(&place);
-    let id = start(&place, &[], "sleep 98763");
+    let id = start(&place, &[], &nap);
     gateway.kill();
     let (status, object) = tasks(&place, &["wait", &id]);
     let task = &object["task"];
     let found = (status, &task["state"], &task["reason"]);
     assert_eq!(found, (Some(122), &json!("lost"), &json!("the gateway that ran it is gone")));
-    let end = Instant::now() + Duration::from_secs(60);
-    while running("sleep 98763") > 0 && Instant::now() < end {
-        std::thread::yield_now();
-    }
-    assert_eq!(running("sleep 98763"), 0);
+    until("no process is left", || running(&nap) == 0);
     assert!(place.output(["audit", "verify"]).status.success());
 }
 
@@ -400,11 +402,12 @@ fn a_sandboxed_command_sees_no_task_and_starts_no_gateway() {
         (output.status.code(), error(&output).as_str()),
         (Some(122), "stockade: a sandboxed command cannot see background tasks")
     );
-    let output =
-        place.output(["run", "--no-daemon", "--", &line("run --background -- sleep 98767")]);
+    let nap = nap(3);
+    let background = line(&format!("run --background -- {nap}"));
+    let output = place.output(["run", "--no-daemon", "--", &background]);
     let told = "stockade: a sandboxed command cannot start background tasks";
     assert_eq!((output.status.code(), error(&output).as_str()), (Some(122), told));
-    assert_eq!(running("sleep 98767"), 0);
+    assert_eq!(running(&nap), 0);
 }
 
 #[test]

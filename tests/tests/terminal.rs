@@ -170,10 +170,9 @@ fn what_is_made_while_a_person_thinks_is_hidden_like_all_else() {
 fn what_is_typed_before_the_question_is_no_answer() {
     let place = careful("early");
     // A hook holds the question up until the keys are typed.
-    place.write("hook.sh", "#!/bin/sh\nwhile ! [ -e \"$HOME/typed\" ]; do sleep 0.05; done\n");
     let path = place.root.join("hook.sh");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&path, mode).expect("chmod");
+    let text = "#!/bin/sh\nwhile ! [ -e \"$HOME/typed\" ]; do sleep 0.05; done\n";
+    stockade_tests::write_program(&path, text);
     let hook = serde_json::json!({"type": "command", "command": path});
     let settings = serde_json::json!({
         "sandbox": {"autoAllowBashIfSandboxed": false},

@@ -108,7 +108,7 @@ fn what_a_hook_beside_has_to_tell_reaches_the_next_call() {
 fn a_session_of_a_gateway_begins_and_ends_once() {
     let place = Place::new("hook-session");
     let seen = place.root.join("seen");
-    let note = |context: &str| json!([{"matcher": "startup|other", "hooks": [command(&format!("cat >> {0}; echo >> {0}; {context}", seen.display()))]}]);
+    let note = |context: &str| json!([{"matcher": "startup|other", "hooks": [{"type": "command", "timeout": 30, "command": format!("cat >> {0}; echo >> {0}; {context}", seen.display())}]}]);
     let settings = json!({"hooks": {"SessionStart": note("echo the branch is main"), "SessionEnd": note("true")}});
     user(&place, &settings);
     let gateway = Gateway::start(&place);
@@ -141,7 +141,7 @@ fn a_session_of_a_gateway_begins_and_ends_once() {
 fn nobody_ends_the_session_of_another_by_naming_it() {
     let place = Place::new("hook-sessions");
     let seen = place.root.join("seen");
-    let note = json!([{"matcher": "startup|other", "hooks": [command(&format!("cat >> {0}; echo >> {0}", seen.display()))]}]);
+    let note = json!([{"matcher": "startup|other", "hooks": [{"type": "command", "timeout": 30, "command": format!("cat >> {0}; echo >> {0}", seen.display())}]}]);
     user(&place, &json!({"hooks": {"SessionStart": note, "SessionEnd": note}}));
     let gateway = Gateway::start(&place);
     let environment = json!([["HOME", place.home()], ["PATH", "/usr/bin:/bin"]]);

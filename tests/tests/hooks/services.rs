@@ -19,7 +19,10 @@ fn serve(response: &'static str) -> (u16, std::thread::JoinHandle<String>) {
         let (mut head, mut length) = (String::new(), 0);
         loop {
             let mut line = String::new();
-            reader.read_line(&mut line).expect("a line");
+            assert!(
+                reader.read_line(&mut line).expect("a line") > 0,
+                "the request ends early: {head}"
+            );
             if let Some(digits) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
                 length = digits.trim().parse().expect("a length");
             }

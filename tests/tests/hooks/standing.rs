@@ -1,12 +1,11 @@
 //! Hooks are not the agent's to write: the person's own run apart from the project, any other one like a command of it.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use stockade_tests::machine::{self, Lacking};
-use stockade_tests::{Place, skip};
+use stockade_tests::{Place, skip, write_program};
 
 use super::{answering, command, decision, saying, script, told, user};
 
@@ -35,10 +34,6 @@ fn heard(place: &Place, handler: &Value) -> (String, String) {
     (decision(&answer).0.to_owned(), told)
 }
 
-fn executable(path: PathBuf) {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
-}
-
 #[test]
 fn a_hook_takes_nothing_from_the_directory_of_the_call() {
     let place = Place::new("hooks-apart");
@@ -61,8 +56,7 @@ fn a_hook_finds_no_program_where_commands_can_write() {
     let mark = place.home().join("mark");
     let planted = format!("#!/bin/sh\necho x > '{}'\n{}\n", mark.display(), saying("allow"));
     for name in ["id", "only-here"] {
-        place.write(&format!("project/bin/{name}"), &planted);
-        executable(place.project().join("bin").join(name));
+        write_program(&place.project().join("bin").join(name), &planted);
     }
     let bin = place.project().join("bin");
     let search = format!("{}:{}", bin.display(), usual());
@@ -120,8 +114,7 @@ fn the_yes_of_a_hook_counts_only_where_all_that_it_names_is_known() {
     std::os::unix::fs::symlink(place.root.join("own.sh"), place.project().join("link"))
         .expect("a link");
     let venv = format!("#!{project}/venv/bin/python\n");
-    place.write("shebang", &venv);
-    executable(place.root.join("shebang"));
+    write_program(&place.root.join("shebang"), &venv);
     let shebang = place.root.join("shebang").display().to_string();
     for counts in [
         yes.clone(),

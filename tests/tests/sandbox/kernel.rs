@@ -316,7 +316,7 @@ fn bomb(
 fn a_bomb_of_each_kind_ends_and_is_reported_with_its_limit() {
     as_root_and_user("kernel::a_bomb_of_each_kind_ends_and_is_reported_with_its_limit", || {
         let place = Place::new("bombs");
-        let fork = "perl -e '$n = 0; while (defined(my $p = fork)) { $p or sleep 100, exit; $n++ } sleep 1; print $n'";
+        let fork = "perl -e '$n = 0; while (defined(my $p = fork)) { $p or sleep 100, exit; $n++ } sleep 5; print $n'";
         let (_, told) = bomb(&place, fork, |limits| limits.processes = 150);
         assert_eq!(told, ["processes 150 processes builtin: sandbox.limits.processes"]);
         // Bit by bit, by doubling, and all at once.
@@ -334,7 +334,7 @@ fn a_bomb_of_each_kind_ends_and_is_reported_with_its_limit() {
         assert_eq!(ran.exit.code, Some(128 + 25));
         assert_eq!(told, ["fileSize 1048576 bytes builtin: sandbox.limits.fileSize"]);
         assert_eq!(fs::metadata(place.project.join("large")).unwrap().len(), 1 << 20);
-        let open = "perl -e 'while (open(my $f, \"<\", \"/dev/null\")) { push @f, $f } print scalar @f; sleep 1'";
+        let open = "perl -e 'while (open(my $f, \"<\", \"/dev/null\")) { push @f, $f } print scalar @f; sleep 5'";
         let (ran, told) = bomb(&place, open, |limits| limits.descriptors = 100);
         assert!(ran.text.parse::<u32>().unwrap() < 100, "{}", ran.text);
         if fs::metadata("/proc/self/fd").unwrap().len() == 0 {

@@ -1,6 +1,6 @@
 //! Beginning and end: exit codes, signals, stopping, and that nothing survives.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -134,8 +134,13 @@ fn a_daemon_ends_with_the_gateway() {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        let mut output = gateway.stdout.take().unwrap();
-        while first_line(&mut output) != "both are ready" {}
+        let output = gateway.stdout.take().unwrap();
+        let mut output = BufReader::new(output);
+        let mut line = String::new();
+        while line != "both are ready\n" {
+            line.clear();
+            assert!(output.read_line(&mut line).unwrap() > 0, "the gateway ended");
+        }
         gateway.kill().unwrap();
         gateway.wait().unwrap();
         wait_for_the_end_of_the_daemon(&place);

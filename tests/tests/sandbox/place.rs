@@ -8,6 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use stockade_sandbox::{Child, spawn};
 use stockade_spec::{
@@ -309,12 +311,24 @@ pub fn run_without(refused: &[Refused], spec: &SandboxSpec) -> Result<Ran, Error
     without(refused, || run(spec))
 }
 
+/// Time after which a run of a test is stopped.
+const LONGEST_RUN: Duration = Duration::from_secs(600);
+
 /// Runs `spec` to its end by this launcher.
 pub fn run_by(launcher: &Path, spec: &SandboxSpec) -> Result<Ran, Error> {
     let (child, enforced, mut reader) = start_by(launcher, spec)?;
+    let stopper = child.stopper().unwrap();
+    let (ended, end) = mpsc::channel::<()>();
+    // A run that waits for something that never comes ends as well, so that its test fails.
+    std::thread::spawn(move || {
+        if end.recv_timeout(LONGEST_RUN) == Err(RecvTimeoutError::Timeout) {
+            let _ = stopper.stop(Duration::ZERO);
+        }
+    });
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).unwrap();
     let (exit, violations) = child.wait_with_violations().unwrap();
+    drop(ended);
     Ok(Ran { exit, text: String::from_utf8_lossy(&bytes).into_owned(), enforced, violations })
 }
 

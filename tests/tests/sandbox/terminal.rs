@@ -4,12 +4,11 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
-use std::thread;
 
 use stockade_sandbox::{Child, spawn};
 use stockade_spec::{Fallback, SandboxSpec, Stdio, Window};
 use stockade_tests::lacking::{user_namespaces, without};
-use stockade_tests::skip;
+use stockade_tests::{skip, until};
 
 use crate::place::{Place, as_root_and_user, launcher};
 
@@ -109,9 +108,7 @@ fn the_terminals_of_the_host_cannot_be_opened() {
         // Somebody else of this user at a terminal of the host.
         let script = "tty >name.new; mv name.new name; sleep 600";
         let (other, screen) = on_its_own(SandboxSpec { confine: false, ..place.spec(script) });
-        while !name.exists() {
-            thread::yield_now();
-        }
+        until("its terminal has a name", || name.exists());
         let terminal = fs::read_to_string(&name).unwrap();
         for act in ["<", ">", "<>"] {
             let script = format!("exec 3{act} {terminal}");

@@ -1,7 +1,6 @@
 //! Aliases and functions of a person in the texts of commands: judged where they are used.
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -86,9 +85,8 @@ fn nothing_in_the_sandbox_makes_or_changes_a_snapshot() {
     let line = format!("echo \"alias one='printf 2'\" | {} snapshot", super::stockade_word());
     // As a text it is nothing that could be allowed, as a program of the project it runs confined.
     assert_eq!(super::run(&place, &["-c", &line]).0, Some(121));
-    place.write("project/x", &format!("#!/bin/sh\n{line}\n"));
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(place.project().join("x"), mode).expect("its mode");
+    let program = place.project().join("x");
+    stockade_tests::write_program(&program, &format!("#!/bin/sh\n{line}\n"));
     let (status, out, said) = super::run(&place, &["-c", "./x; one"]);
     assert_eq!((status, out.as_str()), (Some(0), "1"), "{said}");
     assert!(said.contains("a sandboxed command cannot change or see your aliases"), "{said}");
