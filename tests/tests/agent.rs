@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_model_server::{Form, Reply, Server, Turn};
-use stockade_tests::{Place, executable};
+use stockade_tests::{Place, executable, write_program};
 
 #[path = "agent/claims.rs"]
 mod claims;
@@ -321,7 +321,9 @@ fn limits_and_refused_keys_end_with_an_error() {
 #[test]
 fn an_interrupt_ends_the_whole_tree_of_a_command() {
     let place = Place::new("ag-interrupt");
-    let command = "echo begun > begun; sleep 45.25; echo late > late";
+    // No other run of the tests has such a command.
+    let nap = format!("sleep 45.25{:07}", std::process::id());
+    let command = format!("echo begun > begun; {nap}; echo late > late");
     let server = script(
         Form::Anthropic,
         &[&[call("a", "Bash", json!({ "command": command }))], &[say("no")]],
@@ -341,7 +343,7 @@ fn an_interrupt_ends_the_whole_tree_of_a_command() {
     let then = Instant::now();
     assert_eq!(child.wait().expect("an end").code(), Some(130));
     assert!(then.elapsed() < Duration::from_secs(30), "{:?}", then.elapsed());
-    let left = Command::new("pgrep").args(["-f", "sleep 45.25"]).output().expect("pgrep");
+    let left = Command::new("pgrep").args(["-f", &nap]).output().expect("pgrep");
     assert_eq!(text(&left.stdout), "");
     assert!(!place.project().join("late").exists());
 }
@@ -402,13 +404,11 @@ fn a_structured_result_fits_its_schema() {
 #[test]
 fn hooks_of_the_settings_hear_file_tools() {
     let place = Place::new("ag-hook");
-    place.write(
-        "hook.sh",
+    let path = place.root.join("hook.sh");
+    write_program(
+        &path,
         "#!/bin/sh\ncat > \"$(dirname \"$0\")/heard.json\"\necho 'not this one' >&2\nexit 2\n",
     );
-    let path = place.root.join("hook.sh");
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("chmod");
     let hooks = json!({ "PreToolUse": [{ "matcher": "Write", "hooks": [{ "type": "command", "command": stockade_tests::word(&path) }] }] });
     place.write("home/.config/stockade/settings.json", &json!({ "hooks": hooks }).to_string());
     let server = script(
@@ -427,10 +427,11 @@ fn hooks_of_the_settings_hear_file_tools() {
 #[test]
 fn a_session_begins_and_ends_for_hooks_of_the_settings() {
     let place = Place::new("ag-session");
-    place.write("hook.sh", "#!/bin/sh\nhere=$(dirname \"$0\")\necho \"$1\" >> \"$here/events\"\necho 'the build is broken today'\n");
     let path = place.root.join("hook.sh");
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("chmod");
+    write_program(
+        &path,
+        "#!/bin/sh\nhere=$(dirname \"$0\")\necho \"$1\" >> \"$here/events\"\necho 'the build is broken today'\n",
+    );
     let hook = |event: &str| json!([{ "hooks": [{ "type": "command", "command": format!("{} {event}", stockade_tests::word(&path)) }] }]);
     let hooks = json!({ "SessionStart": hook("start"), "SessionEnd": hook("end") });
     place.write("home/.config/stockade/settings.json", &json!({ "hooks": hooks }).to_string());

@@ -118,14 +118,15 @@ fn an_editor_is_asked_sees_calls_and_plan_and_sets_mode_and_model() {
 #[test]
 fn an_editor_cancels_and_goes_on() {
     let place = Place::new("acp-cancels");
-    let server =
-        script(&[&[call("a", "Bash", json!({ "command": "sleep 44.375" }))], &[say("after")]]);
+    // No other run of the tests has such a command.
+    let nap = format!("sleep 44.375{:07}", std::process::id());
+    let server = script(&[&[call("a", "Bash", json!({ "command": nap }))], &[say("after")]]);
     let Some(seen) = seen("an_editor_cancels_and_goes_on", &["cancels"], &place, &server) else {
         return;
     };
     let stops: Vec<&Value> = seen.iter().filter(|it| it[0] == "stop").collect();
     assert_eq!(stops, [&json!(["stop", "cancelled"]), &json!(["stop", "end_turn"])], "{seen:?}");
-    let left = Command::new("pgrep").args(["-f", "sleep 44.375"]).output().expect("pgrep");
+    let left = Command::new("pgrep").args(["-f", &nap]).output().expect("pgrep");
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
 

@@ -1,13 +1,14 @@
 //! Effect of a person's answer, and the fate of a call that was given up before its command started.
 
 use std::io::Write as _;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_tests::gateway::{Gateway, Peer};
-use stockade_tests::{Place, stockade};
+use stockade_tests::{Place, stockade, until, write_program};
 
 /// Asks for a command and returns the connection where its question or its outcome comes next.
 fn ask_for(gateway: &Gateway, place: &Place, command: Value) -> Peer {
@@ -133,12 +134,11 @@ fn the_record_of_a_decision_names_what_its_command_may_reach() {
 #[test]
 fn a_command_that_was_given_up_before_its_start_never_runs() {
     let place = Place::new("given-up");
-    place.write(
-        "hook.sh",
+    let hook = place.root.join("hook.sh");
+    write_program(
+        &hook,
         "#!/bin/sh\ntouch \"$HOME/thinks\"\nwhile ! [ -e \"$HOME/go\" ]; do sleep 0.02; done\n",
     );
-    let hook = place.root.join("hook.sh");
-    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).expect("chmod");
     let asking = r#"{"permissions": {"ask": ["Bash(mkdir:*)"]}}"#;
     settings(&place, asking);
     let gateway = Gateway::start(&place);
@@ -159,9 +159,7 @@ fn a_command_that_was_given_up_before_its_start_never_runs() {
     let (thinks, go) = (place.home().join("thinks"), place.home().join("go"));
     for goes_away in [false, true] {
         let mut peer = ask_for(&gateway, &place, command.clone());
-        while !thinks.exists() {
-            std::thread::yield_now();
-        }
+        until("the hook thinks", || thinks.exists());
         peer.stop();
         if goes_away {
             drop(peer);
@@ -217,10 +215,10 @@ fn clients_that_take_all_descriptors_neither_keep_the_gateway_busy_nor_leave_a_t
         times.map(|it| it.parse::<u64>().expect("a number")).sum::<u64>()
     };
     let mut early = gateway.greet();
-    let others: Vec<Peer> = (0..150).map(|_| gateway.connect()).collect();
-    while descriptors() < 100 {
-        std::thread::yield_now();
-    }
+    // The gateway closes a silent connection after 10 s and takes the next: there are enough for 30 s.
+    let connect = |_| UnixStream::connect(&gateway.socket).expect("the gateway listens");
+    let others: Vec<UnixStream> = (0..300).map(connect).collect();
+    until("all descriptors are taken", || descriptors() >= 100);
     let (before, begun) = (spent(), Instant::now());
     while begun.elapsed() < Duration::from_secs(1) {
         std::thread::park_timeout(Duration::from_millis(100));
@@ -230,9 +228,7 @@ fn clients_that_take_all_descriptors_neither_keep_the_gateway_busy_nor_leave_a_t
     give(&mut early, &place, json!({"shell": "true"}));
     assert_ne!(early.outcome(), "ran");
     drop(others);
-    while descriptors() > 50 {
-        std::thread::yield_now();
-    }
+    until("the descriptors come free", || descriptors() <= 50);
     assert_eq!(run(), "ran");
     assert_eq!(gateway.end(), Some(0));
     assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));

@@ -171,6 +171,8 @@ fn a_folder_without_rights_is_named_and_nothing_runs() {
             // build the executable, so it is there before.
             stockade_tests::stockade();
             let home = std::env::temp_dir().join(format!("ordinary-{}", std::process::id()));
+            // An earlier run that was killed may have had this number.
+            drop(fs::remove_dir_all(&home));
             fs::create_dir(&home).expect("a folder");
             std::os::unix::fs::chown(&home, Some(65_534), Some(65_534)).expect("its owner");
             let done = Command::new("setpriv")
@@ -455,10 +457,14 @@ fn very_many_secrets_in_one_command_cost_little() {
     let place = Place::new("many");
     let took = |name: &str| {
         let words: String = (0..2500).map(|number| format!(" {name}=zq{number:07}")).collect();
-        let start = std::time::Instant::now();
-        let output = place.output(["run", &format!("true{words}")]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        start.elapsed()
+        let once = |_| {
+            let start = std::time::Instant::now();
+            let output = place.output(["run", &format!("true{words}")]);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            start.elapsed()
+        };
+        // The shortest of three: other work of the machine only makes one longer.
+        (0..3).map(once).min().expect("three")
     };
     let (harmless, secret) = (took("A_TOKFN"), took("A_TOKEN"));
     assert!(secret < harmless * 30, "{secret:?} with secrets, {harmless:?} without");

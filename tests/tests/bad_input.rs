@@ -176,6 +176,8 @@ fn what_stands_in_the_place_of_settings_is_named() {
     // A path of a socket is short (unix(7)), so it is bound under another name.
     let place = Place::new("bad");
     let short = Path::new("/tmp").join(format!("stockade-{}", std::process::id()));
+    // An earlier run that was killed may have had this number.
+    drop(fs::remove_file(&short));
     symlink(place.project(), &short).expect("a link");
     let _listener = UnixListener::bind(short.join("s")).expect("a socket");
     fs::remove_file(&short).expect("the link goes");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use stockade_tests::{Place, is_root, skip};
+use stockade_tests::{Place, is_root, skip, until, write_program, write_to_reader};
 
 /// A user without any rights of root.
 const ORDINARY: u32 = 65534;
@@ -42,11 +42,8 @@ const INSTALL: &str = "#!/bin/sh\nset -e\ncat ~/.npm/_cacache/index\necho \"$1\"
 
 /// Writes the script, and a cache for it.
 fn fill(place: &Place) {
-    place.write("project/install", INSTALL);
+    write_program(&place.project().join("install"), INSTALL);
     place.write("home/.npm/_cacache/index", "host\n");
-    let mut permissions = fs::metadata(place.project().join("install")).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    fs::set_permissions(place.project().join("install"), permissions).unwrap();
 }
 
 #[test]
@@ -85,18 +82,17 @@ fn a_session_has_its_own_changes_of_a_cache_and_the_host_has_none() {
 fn two_commands_of_a_session_at_once_have_each_their_own_changes() {
     let place = Place::new("caches-at-once");
     fill(&place);
-    let made = Command::new("mkfifo").args(["here", "on"]).current_dir(place.project()).status();
+    let made = Command::new("mkfifo").arg("on").current_dir(place.project()).status();
     assert!(made.unwrap().success());
-    // Whatever becomes of it, the other end of each is opened.
+    // The first command says that it is there, and waits.
     let text = "./install one; echo > here; cat on";
     let arguments = |text: &'static str| ["run", "--session", "s", text];
     let mut first = place.stockade(arguments(text));
     let first = first.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The other ends open when the first command is there.
-    fs::read(place.project().join("here")).unwrap();
+    until("the first command is there", || place.project().join("here").exists());
     let second = place.output(arguments("./install two"));
     assert_eq!(outcome(&second), (Some(0), "host\nindex\ntwo\n".to_owned()));
-    fs::write(place.project().join("on"), "").unwrap();
+    write_to_reader(&place.project().join("on"), "");
     let first = first.wait_with_output().unwrap();
     assert_eq!(outcome(&first), (Some(0), "host\nindex\none\n".to_owned()));
     let third = place.output(arguments("./install three"));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
-use stockade_tests::{Place, executable, skip, stockade};
+use stockade_tests::{Place, executable, found, skip, stockade, until};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -33,13 +33,12 @@ fn newest(place: &Place) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
-/// Waits until `done`; panics when that takes too long.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < end, "{what} did not come");
-        std::thread::yield_now();
-    }
+/// Takes the connection of a client, which comes within a minute.
+fn accepted(listener: &UnixListener) -> UnixStream {
+    listener.set_nonblocking(true).expect("a mode");
+    let (stream, _) = found("a client connects", || listener.accept().ok());
+    stream.set_nonblocking(false).expect("a mode");
+    stream
 }
 
 /// Reads lines until one is `last`.
@@ -288,7 +287,7 @@ fn what_listens_and_says_nothing_is_not_waited_for_for_ever() {
     let begun = Instant::now();
     let mut command = place.stockade(["run", "--socket", &socket, "true"]);
     let child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-    let (held, _) = listener.accept().expect("it connects");
+    let held = accepted(&listener);
     let output = child.wait_with_output().expect("it ends");
     drop(held);
     assert_eq!(output.status.code(), Some(122));
@@ -330,7 +329,7 @@ fn who_waits_for_a_gateway_that_says_nothing_more_can_leave() {
             command.args(arguments).current_dir(place.project()).stdin(Stdio::null()).env_clear();
             command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
             let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-            let (mut stream, _) = listener.accept().expect("it connects");
+            let mut stream = accepted(&listener);
             let mut lines = BufReader::new(stream.try_clone().expect("a copy"));
             let mut asked = String::new();
             lines.read_line(&mut asked).expect("its greeting");

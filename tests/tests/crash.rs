@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use stockade_tests::Place;
+use stockade_tests::{Place, until};
 
 /// Processes of the machine whose command line holds `mark`.
 fn processes_with(mark: &str) -> Vec<String> {
@@ -18,15 +18,6 @@ fn processes_with(mark: &str) -> Vec<String> {
         }
     }
     found
-}
-
-/// Waits until `holds` is true; panics with `what` when that takes longer than a generous bound.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::yield_now();
-    }
 }
 
 /// A number from a seed: each call another one, the same sequence each time.
@@ -67,7 +58,7 @@ fn killing_stockade_ends_its_command_and_the_log_verifies() {
             .expect("stockade starts");
         let begun = place.project().join(format!("begun-{round}"));
         if round % 2 == 0 {
-            wait_until("the command begins", || begun.exists());
+            until("the command begins", || begun.exists());
         } else {
             let pause = Duration::from_micros(next(&mut seed) % 30_000);
             let start = Instant::now();
@@ -77,7 +68,7 @@ fn killing_stockade_ends_its_command_and_the_log_verifies() {
         }
         child.kill().expect("SIGKILL");
         child.wait().expect("stockade is gone");
-        wait_until(&format!("round {round}: {:?}", processes_with(&mark)), || {
+        until(&format!("round {round}: {:?}", processes_with(&mark)), || {
             processes_with(&mark).is_empty()
         });
     }
@@ -101,13 +92,13 @@ fn i9_killing_every_process_of_stockade_at_once_leaves_nothing() {
             .spawn()
             .expect("stockade starts");
         let begun = place.project().join(format!("begun-{round}"));
-        wait_until("the command begins", || begun.exists());
+        until("the command begins", || begun.exists());
         // The group holds stockade, the scan worker and the monitor, all of them ours.
         let group = format!("-{}", child.id());
         let killed = Command::new("kill").args(["-KILL", "--", &group]).status().expect("kill");
         assert!(killed.success());
         child.wait().expect("stockade is gone");
-        wait_until(&format!("round {round}: {:?}", processes_with(&mark)), || {
+        until(&format!("round {round}: {:?}", processes_with(&mark)), || {
             processes_with(&mark).is_empty()
         });
     }
@@ -126,7 +117,7 @@ fn what_ran_has_a_record_even_when_stockade_dies_at_the_effect() {
             .stderr(Stdio::null())
             .spawn()
             .expect("stockade starts");
-        wait_until("the effect", || place.project().join(&effect).exists());
+        until("the effect", || place.project().join(&effect).exists());
         child.kill().expect("SIGKILL");
         child.wait().expect("stockade is gone");
         let recorded =
@@ -141,12 +132,12 @@ fn watchers_that_hang_hold_nobody_up_beyond_the_time_limit_and_a_while() {
     let place = Place::new("crash-hang");
     let text = "exec 8>lock; flock -x 8; touch begun; sleep 600";
     let child = place
-        .stockade(["run", "--no-daemon", "--json", "--timeout", "2s", "--", text])
+        .stockade(["run", "--no-daemon", "--json", "--timeout", "6s", "--", text])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("stockade starts");
-    wait_until("the command begins", || place.project().join("begun").exists());
+    until("the command begins", || place.project().join("begun").exists());
     // The monitor is one of them.
     let path = format!("/proc/{0}/task/{0}/children", child.id());
     let children = std::fs::read_to_string(path).expect("its children");

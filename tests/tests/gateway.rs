@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
+use stockade_tests::{Place, write_program};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -30,9 +30,8 @@ fn user(place: &Place, settings: &Value) {
 
 /// Writes a hook program and settings that run it before every command.
 fn hook(place: &Place, script: &str) {
-    place.write("hook.sh", &format!("#!/bin/sh\n{script}\n"));
     let path = place.root.join("hook.sh");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    write_program(&path, &format!("#!/bin/sh\n{script}\n"));
     let handler = json!({"type": "command", "command": path});
     user(place, &json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [handler]}]}}));
 }
@@ -205,13 +204,15 @@ fn processes_with(mark: &str) -> Vec<u32> {
 #[test]
 fn a_time_limit_ends_everything_that_was_started() {
     let place = Place::new("gateway-timeout");
-    let line = "setsid sleep 987654 & trap '' TERM; echo started; sleep 987654; sleep 987654";
+    // No other run of the tests has such a command.
+    let nap = format!("sleep 9{:07}", std::process::id());
+    let line = format!("setsid {nap} & trap '' TERM; echo started; {nap}; {nap}");
     let start = Instant::now();
-    let output = place.output(["run", "--no-daemon", "--timeout", "1s", "--", line]);
+    let output = place.output(["run", "--no-daemon", "--timeout", "5s", "--", &line]);
     check(&output, 124, "stockade: timed out");
     assert_eq!(text(&output.stdout), "started\n");
     assert!(start.elapsed() < Duration::from_secs(60));
-    let left = std::process::Command::new("pgrep").args(["-f", "sleep 987654"]).output();
+    let left = std::process::Command::new("pgrep").args(["-f", &nap]).output();
     match left {
         Ok(left) => assert_eq!(text(&left.stdout), ""),
         Err(error) => {

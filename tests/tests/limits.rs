@@ -4,8 +4,8 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
 use stockade_tests::gateway::Gateway;
+use stockade_tests::{Place, until, write_to_reader};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -66,11 +66,15 @@ fn how_much_output_is_shown_is_a_setting_and_the_rest_is_in_the_file() {
 
 #[test]
 fn a_command_whose_output_is_too_large_is_stopped_or_runs_on_as_the_setting_says() {
-    let line = "head -c 3000000 /dev/zero; echo end >&2; sleep 1; echo later >&2";
-    for (word, status, ends) in [("discard", Some(0), true), ("stop", Some(143), false)] {
+    // The command that is stopped stays long enough for that.
+    for (word, stays, status, ends) in
+        [("discard", 1, Some(0), true), ("stop", 60, Some(143), false)]
+    {
+        let line =
+            format!("head -c 3000000 /dev/zero; echo end >&2; sleep {stays}; echo later >&2");
         let limits = json!({ "outputBytes": 1_048_576, "whenOutputIsFull": word });
         let place = place(&format!("li-full-{word}"), &limits);
-        let (output, object) = run(&place, line);
+        let (output, object) = run(&place, &line);
         let later = object["output"].as_str().expect("text").contains("later");
         assert_eq!((output.status.code(), later), (status, ends), "{word}");
         let spill = object["spill_path"].as_str().expect("a file");
@@ -164,21 +168,19 @@ fn a_session_with_as_many_commands_or_tasks_as_it_may_have_is_told_which_setting
     let mut waiting = place.stockade(["run", "--quiet", "--session", "s", "--"]);
     let waiting = waiting.arg("mkfifo -m 600 gate; read line < gate; exit 5").spawn();
     let mut waiting = waiting.expect("it starts");
-    let end = Instant::now() + Duration::from_secs(60);
-    while !gate.exists() && Instant::now() < end {
-        std::thread::yield_now();
-    }
+    until("the third command waits", || gate.exists());
     let fourth = started(&place, &[], "true");
     let told = text(&fourth.stderr);
     assert_eq!(fourth.status.code(), Some(122), "{told}");
     assert!(told.starts_with(&full("3 commands", "sessionCommands")), "{told}");
     assert!(place.output(["run", "--session", "other", "--", "true"]).status.success());
-    std::fs::write(&gate, "on\n").expect("the command reads");
+    write_to_reader(&gate, "on\n");
     assert_eq!(waiting.wait().expect("its end").code(), Some(5));
     assert!(started(&place, &[], "true").status.success());
     // A task that has ended makes room.
     assert!(place.output(["tasks", "stop", &first]).status.success());
-    task(&place, "sleep 1000");
+    // The room comes free a moment after the task is said to be stopped.
+    until("there is room", || started(&place, &["--background"], "sleep 1000").status.success());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 use stockade_tests::gateway::{Gateway, Peer};
-use stockade_tests::{Place, is_root, skip};
+use stockade_tests::{Place, is_root, skip, until};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -105,7 +105,13 @@ fn who_does_not_greet_loses_the_connection_and_holds_nobody_out() {
         // Closed at once for lack of room, or when its time is over; never by this test.
         assert_eq!(silent.read(&mut [0]).expect("an end"), 0);
     }
-    drop(gateway.greet());
+    // The closed connections give their places back one after the other.
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "hello", "params": {"protocol": 1}});
+    until("a place comes free", || {
+        let mut peer = gateway.connect();
+        let said = writeln!(peer.stream, "{hello}");
+        said.is_ok() && peer.message().is_some_and(|it| it["result"]["protocol"] == 1)
+    });
     let check = json!({"jsonrpc": "2.0", "id": 7, "method": "check", "params": {}});
     assert_eq!(greeted.ask(&check)["id"], 7, "who greeted is still heard");
 }
@@ -403,6 +409,8 @@ fn a_gateway_of_another_version_is_not_used_and_not_passed_over() {
         writeln!(stream, "{answer}").expect("it reads");
     });
     let output = place.output(["run", "--json", "touch made.txt"]);
+    // The other gateway waits no longer for a client that never came.
+    drop(UnixStream::connect(&socket));
     other.join().expect("the other gateway ends");
     let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
     assert_eq!(output.status.code(), Some(122));

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
-use stockade_tests::{Place, stockade};
+use stockade_tests::{Place, stockade, until, write_to_reader};
 
 /// Runs `line` confined.
 fn run(place: &Place, line: &str) {
@@ -244,18 +244,11 @@ fn what_goes_on_while_a_person_looks_is_shown_again() {
     plain(&place, "mkfifo go");
     let line = "exec 3>>Makefile; echo two >&3; touch ready; read -r _ < go; echo three >&3";
     let mut child = place.stockade(["run", line]).stdin(Stdio::null()).spawn().expect("it starts");
-    while !place.project().join("ready").exists() {
-        std::thread::yield_now();
-    }
+    until("the command has begun", || place.project().join("ready").exists());
     assert_eq!(waiting(&place)["Makefile"].1, "@@ -1 +1 @@\n one\n+two");
     let marked = mark(test, &place);
     assert_eq!(names(&place).is_empty(), marked);
-    fs::OpenOptions::new()
-        .write(true)
-        .open(place.project().join("go"))
-        .unwrap()
-        .write_all(b"\n")
-        .unwrap();
+    write_to_reader(&place.project().join("go"), "\n");
     assert!(child.wait().expect("it ends").success());
     if marked {
         assert_eq!(waiting(&place)["Makefile"].1, "@@ -1 +1 @@\n one\n two\n+three");
@@ -268,9 +261,7 @@ fn what_a_killed_gateway_left_is_shown() {
     place.write("project/Makefile", "one\n");
     let line = "echo two > Makefile; touch ready; sleep 1000";
     let mut child = place.stockade(["run", line]).stdin(Stdio::null()).spawn().expect("it starts");
-    while !place.project().join("ready").exists() {
-        std::thread::yield_now();
-    }
+    until("the command has begun", || place.project().join("ready").exists());
     child.kill().expect("it is killed");
     child.wait().expect("it is gone");
     assert_eq!(names(&place), told(&[("Makefile", "changed")]));

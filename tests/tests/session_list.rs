@@ -187,8 +187,13 @@ fn a_session_whose_agent_runs_does_not_end_for_want_of_use() {
     let place = Place::new("sl-agent-idle");
     let _gateway = Gateway::start_with(&place, serve(&place, &["--session-idle", "1s"]));
     let _agent = Agent::start(&place, "agent", 2, None);
+    let begun = Instant::now();
     run(&place, &["--session", "idle"], "true");
-    assert_eq!(open(&place), json!([["agent", "hook", 0], ["idle", "run", 0]]));
+    let seen = open(&place);
+    // On a slow machine its second is over already.
+    if begun.elapsed() < Duration::from_secs(1) {
+        assert_eq!(seen, json!([["agent", "hook", 0], ["idle", "run", 0]]));
+    }
     // The older one would have gone at the same moment or before.
     wait_until_open(&place, &json!([["agent", "hook", 0]]));
 }

@@ -6,9 +6,10 @@
 mod agents;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde_json::{Value, json};
 use stockade_tests::gateway::Gateway;
 use stockade_tests::{Place, is_root};
@@ -145,9 +146,14 @@ impl Background {
     }
 }
 
-/// A port that nobody on the host has.
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+/// Returns a port at which nobody on the host listens, with the socket that keeps others from it.
+fn free_port() -> (u16, TcpListener) {
+    let flags = SocketFlags::CLOEXEC;
+    let held = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+    rustix::net::bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // The socket has a port, and does not listen.
+    let held = TcpListener::from(held);
+    (held.local_addr().unwrap().port(), held)
 }
 
 const ONE: &[&str] = &["--session", "one"];
@@ -157,7 +163,7 @@ const NOBODY: &str = "none: Connection refused\n";
 #[test]
 fn a_server_of_a_session_is_there_for_its_next_command_and_for_nobody_else() {
     as_root_and_user("session-server", |session| {
-        let port = free_port();
+        let (port, _held) = free_port();
         let ask = format!("perl client.pl 127.0.0.1:{port}");
         // As a task that goes on while other commands come and go.
         let server = session.background(ONE, &format!("perl server.pl {port}"));
@@ -290,7 +296,7 @@ fn abstract_names_are_those_of_one_command() {
 #[test]
 fn a_session_that_ended_begins_without_its_servers() {
     as_root_and_user("session-end", |session| {
-        let port = free_port();
+        let (port, _held) = free_port();
         let ask = format!("perl client.pl 127.0.0.1:{port}");
         let server = session.background(ONE, &format!("perl server.pl {port}"));
         assert_eq!(session.said(ONE, &ask), "served\n");

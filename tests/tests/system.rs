@@ -22,7 +22,8 @@ use serde_json::Value;
 /// Managed settings under which commands run without questions.
 const POLICY: &str = r#"{"requireGateway": true, "permissions": {"allow": ["Bash(*)"], "deny": ["Bash(touch /home/*/forbidden)"]}}"#;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait: some tests start 70 processes and more.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;

@@ -7,12 +7,14 @@ mod receiver;
 #[path = "telemetry/sessions.rs"]
 mod sessions;
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::process::{Child, Command, Stdio};
 
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use rustix::io::FdFlags;
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::{Value, json};
 use stockade_tests::Place;
 use stockade_tests::gateway::Gateway;
@@ -304,20 +306,28 @@ fn a_later_process_goes_on_where_the_last_one_ended() {
     assert_eq!(nothing.requests().len(), 0);
 }
 
+/// Takes a port at which nobody listens for now. Nobody else gets it meanwhile.
+fn silent() -> TcpListener {
+    let held = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+    let held = held.expect("a socket");
+    rustix::io::fcntl_setfd(&held, FdFlags::CLOEXEC).expect("a flag");
+    rustix::net::bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    TcpListener::from(held)
+}
+
 #[test]
 fn a_collector_that_is_away_has_everything_once_it_is_back() {
     let place = Place::new("te-away");
     let gateway = Gateway::start(&place);
     check(&place, "echo one");
-    // Nobody listens there for now.
-    let held = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let held = silent();
     let port = held.local_addr().expect("an address").port();
-    drop(held);
     let sending = Sending::start(&place, &format!("http://127.0.0.1:{port}"), &["--from", "0"]);
     for number in 0..20 {
         assert_eq!(check(&place, &format!("echo {number}")), Some(0), "no call waits for it");
     }
-    let receiver = Receiver::at(TcpListener::bind(("127.0.0.1", port)).expect("the port"));
+    rustix::net::listen(&held, 128).expect("it listens");
+    let receiver = Receiver::at(held);
     receiver.answer([(503, "", Vec::new()), (429, "retry-after: 1\r\n", Vec::new())]);
     receiver.until("all records", |it| it.sequences().len() >= 22);
     assert_eq!(receiver.sequences(), (1..23).collect::<Vec<i64>>(), "each once and in order");

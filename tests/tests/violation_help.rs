@@ -143,6 +143,8 @@ fn sockets_below_run_are_refused_by_name_and_opened_by_the_remedy() {
     }
     let place = Place::new("remedies-run");
     let folder = format!("/run/stockade-test-{}", std::process::id());
+    // An earlier run that was killed may have had this number.
+    drop(fs::remove_dir_all(&folder));
     fs::create_dir(&folder).expect("a folder");
     let server = UnixListener::bind(format!("{folder}/docker.sock")).expect("a socket");
     let ways = ["/run", "/var/run"].map(|run| folder.replace("/run", run) + "/docker.sock");

@@ -286,17 +286,23 @@ fn a_wait_beyond_patience_is_an_error() {
 
 #[test]
 fn a_silent_stream_is_broken() {
-    for (provider, form, _) in ALL {
+    let breaks = |(provider, form, _): (Provider, Form, &str)| {
         let whole = Reply::answer(form, &[text("hello")]);
         let last = whole.steps.len().saturating_sub(2).min(3);
         let server = Server::start([whole.clone().cut(last, Step::Hang), whole]).expect("a server");
         let mut endpoint = endpoint(provider, &server);
-        endpoint.silence = Duration::from_millis(300);
+        endpoint.silence = Duration::from_secs(2);
         let (answer, events) = ask(endpoint);
         assert_eq!(answer.expect("an answer").message.blocks, [Block::Text("hello".to_owned())]);
         assert_eq!(retries(&events).len(), 1, "{provider:?}");
         assert!(retries(&events)[0].2.contains("no data for"), "{events:?}");
-    }
+    };
+    // Each waits for the silence, so they do it at once.
+    std::thread::scope(|scope| {
+        for each in ALL {
+            scope.spawn(move || breaks(each));
+        }
+    });
 }
 
 #[test]

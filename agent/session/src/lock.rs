@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::holder::Holder;
 
 /// How long a second opener waits for the holder to write its name.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(10);
 

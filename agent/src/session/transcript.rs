@@ -403,6 +403,8 @@ mod tests {
         use std::io::{BufRead as _, Write as _};
         // An address has room for 107 bytes (unix(7)), and TMPDIR may be longer.
         let folder = std::path::PathBuf::from(format!("/tmp/stockade-full-{}", std::process::id()));
+        // An earlier run that was killed may have had this number.
+        drop(std::fs::remove_dir_all(&folder));
         std::fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("s");
         let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_model::{
@@ -226,7 +226,9 @@ async fn an_interrupt_gives_each_call_a_result() {
     let (stop, given) = interrupt();
     let running = run(script, &hands, Limits::default(), &given);
     let stopping = async {
+        let end = Instant::now() + Duration::from_secs(60);
         while hands.ran.lock().unwrap().is_empty() {
+            assert!(Instant::now() < end, "no call is made");
             tokio::task::yield_now().await;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

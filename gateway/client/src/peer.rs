@@ -164,6 +164,8 @@ mod tests {
     fn a_process_is_known_by_the_sockets_at_which_it_listens() {
         // The address of a socket has at most 107 bytes (unix(7)).
         let folder = Path::new("/tmp").join(format!("stockade-peer-{}", std::process::id()));
+        // An earlier run that was killed may have had this number.
+        drop(fs::remove_dir_all(&folder));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("socket");
         let pid = i32::try_from(std::process::id()).unwrap();

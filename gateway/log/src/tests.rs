@@ -2,6 +2,7 @@
 
 pub(super) mod crash;
 mod full;
+mod recovery;
 pub(super) mod sample;
 
 use std::fs;

@@ -1,12 +1,11 @@
 //! A program in the place of the agent claims what its host never said: the gateway believes the host alone.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use stockade_model_server::Form;
-use stockade_tests::{Place, copy_program, executable};
+use stockade_tests::{Place, copy_program, executable, write_program};
 
 use super::{SECRET, say, script};
 
@@ -92,8 +91,7 @@ fn i4_an_agent_that_was_taken_over_widens_nothing_on_its_own_word() {
         "#!/bin/bash\ncase $1 in\nkeep) exec '{}' \"$@\";;\nesac\nexec /usr/bin/python3 -I -c \"$(cat <<'PROGRAM'\n{taken}\nPROGRAM\n)\"\n",
         real.display()
     );
-    place.write("bin/stockade-agent", &program);
-    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_program(&agent, &program);
     copy_program(stockade_tests::stockade(), &own);
     let server = script(Form::Anthropic, &[&[say("nobody asks")]]);
     let usual = place.stockade(["agent"]);

@@ -1,11 +1,10 @@
 //! The agent's own process has no rights: a program in its place tries what a plugin would try.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use stockade_model_server::{Form, Server};
-use stockade_tests::{Place, copy_program, executable};
+use stockade_tests::{Place, copy_program, executable, write_program};
 
 use super::{SECRET, say, script, text};
 
@@ -55,12 +54,9 @@ fn tried(name: &str, settings: &str) -> (Place, Output) {
     let server: Server = script(Form::Anthropic, &[&[say("nobody asks")]]);
     let port = server.url().rsplit(':').next().map(str::to_owned).expect("a port");
     let outside = std::process::id().to_string();
-    place.write(
-        "bin/stockade-agent",
-        &program(&place, &real).replace("$PORT", &port).replace("$OUTSIDE", &outside),
-    );
     let (own, agent) = (place.root.join("bin/stockade"), place.root.join("bin/stockade-agent"));
-    std::fs::set_permissions(agent, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    let program = program(&place, &real).replace("$PORT", &port).replace("$OUTSIDE", &outside);
+    write_program(&agent, &program);
     copy_program(stockade_tests::stockade(), &own);
     let usual = place.stockade(["agent"]);
     let mut command = Command::new(own);

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use stockade_model_server::{Form, Reply, Server};
-use stockade_tests::{Place, word};
+use stockade_tests::{Place, until, word};
 
 use super::host::Host;
 use super::{agent, call, frames, result, run, say, script, text};
@@ -36,7 +36,9 @@ fn adds(event: &str, words: &str) -> Value {
 /// The frames that hooks heard, in order.
 fn heard(place: &Place) -> Vec<Value> {
     let seen = std::fs::read_to_string(place.root.join("seen")).unwrap_or_default();
-    seen.lines().map(|line| serde_json::from_str(line).expect("a frame")).collect()
+    // A hook may be about to write a further line.
+    let whole = seen.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().map(|line| serde_json::from_str(line).expect("a frame")).collect()
 }
 
 fn names(place: &Place) -> Vec<String> {
@@ -290,9 +292,7 @@ fn a_host_hears_that_a_person_is_wanted_and_its_hooks_answer_for_it() {
     host.answer(&asked, json!({}));
     let asked = host.until("can_use_tool");
     assert_eq!(asked["request"]["tool_use_id"], "c");
-    while !names(&place).contains(&"Notification".to_owned()) {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until("the hook hears of it", || names(&place).contains(&"Notification".to_owned()));
     let added =
         json!([{ "type": "addDirectories", "directories": ["/tmp"], "destination": "session" }]);
     host.answer(&asked, json!({ "behavior": "allow", "updatedInput": { "file_path": "c.txt", "content": "x" }, "updatedPermissions": added }));

@@ -1,9 +1,10 @@
 //! The protocol of the SDKs over pipes: questions, changed input, hooks, interrupts, and hosts that are gone or lie.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use stockade_model_server::{Form, Server};
 use stockade_tests::Place;
@@ -13,7 +14,7 @@ use super::{agent, call, result, say, script};
 /// A host that speaks the protocol over pipes.
 pub(super) struct Host {
     child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    output: BufReader<ChildStdout>,
 }
 
 impl Host {
@@ -29,8 +30,8 @@ impl Host {
     pub(super) fn of(command: &mut std::process::Command) -> Host {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the agent starts");
-        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        Host { child, lines }
+        let output = BufReader::new(child.stdout.take().expect("its output"));
+        Host { child, output }
     }
 
     /// Returns the number of the process.
@@ -57,12 +58,23 @@ impl Host {
         self.send(&json!({ "type": "control_response", "response": response }));
     }
 
+    /// Reads the next frame, which begins within three minutes; none when the agent is gone.
+    fn frame(&mut self) -> Option<Value> {
+        if self.output.buffer().is_empty() {
+            let mut polled = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+            let limit = Timespec { tv_sec: 180, tv_nsec: 0 };
+            let ready = poll(&mut polled, Some(&limit)).expect("its output");
+            assert!(ready > 0, "no frame came in 180 s");
+        }
+        let mut line = String::new();
+        let read = self.output.read_line(&mut line).expect("a line");
+        (read > 0).then(|| serde_json::from_str(&line).expect("a frame"))
+    }
+
     /// Reads until a frame of this type, or a request of this subtype.
     pub(super) fn until(&mut self, kind: &str) -> Value {
         loop {
-            let line =
-                self.lines.next().unwrap_or_else(|| panic!("no `{kind}` came")).expect("a line");
-            let frame: Value = serde_json::from_str(&line).expect("a frame");
+            let frame = self.frame().unwrap_or_else(|| panic!("no `{kind}` came"));
             if frame["type"] == kind
                 || frame["request"]["subtype"] == kind
                 || frame["subtype"] == kind
@@ -206,8 +218,7 @@ fn hooks_of_a_host_decide_and_a_lying_one_blocks() {
 fn agree(host: &mut Host) -> Vec<String> {
     let mut asked = Vec::new();
     loop {
-        let line = host.lines.next().expect("a frame").expect("a line");
-        let frame: Value = serde_json::from_str(&line).expect("a frame");
+        let frame = host.frame().expect("a frame");
         if frame["request"]["subtype"] == "can_use_tool" {
             let input = frame["request"]["input"].clone();
             asked.extend(input["file_path"].as_str().map(str::to_owned));

@@ -2,13 +2,12 @@
 //! makes of it: it takes none of them for the word of a person.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use stockade_model_server::{Form, Server};
-use stockade_tests::{Place, copy_program, executable};
+use stockade_tests::{Place, copy_program, executable, write_program};
 
 use super::{SECRET, call, result, run, say, script, text};
 
@@ -183,8 +182,7 @@ fn a_program_in_the_place_of_the_agent_leaves_no_change_name_or_mode_in_the_log(
         "#!/bin/bash\ncase $1 in\nkeep) exec '{}' \"$@\";;\nesac\nexec /usr/bin/python3 -I -c \"$(cat <<'PROGRAM'\n{taken}\nPROGRAM\n)\"\n",
         real.display()
     );
-    place.write("bin/stockade-agent", &program);
-    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_program(&agent, &program);
     copy_program(stockade_tests::stockade(), &own);
     let server: Server = script(Form::Anthropic, &[&[say("nobody asks")]]);
     let usual = place.stockade(["agent"]);

@@ -257,7 +257,7 @@ fn what_a_hook_of_a_host_says_late_or_twice_counts_for_no_later_call() {
         script(Form::Anthropic, &[&[write("a")], &[say("one")], &[write("b")], &[say("two")]]);
     let mut host = Host::start(&place, &server, &[]);
     let hooks =
-        json!({ "PreToolUse": [{ "matcher": "Write", "hookCallbackIds": ["cb"], "timeout": 1 }] });
+        json!({ "PreToolUse": [{ "matcher": "Write", "hookCallbackIds": ["cb"], "timeout": 5 }] });
     good(&mut host, json!({ "subtype": "initialize", "hooks": hooks }));
     let allow = json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "permissionDecision": "allow" } });
     host.user("go");

@@ -1,12 +1,11 @@
 //! Sessions that go on: chosen by a person on a terminal, and with the calls that a crash left behind.
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_model_server::{Form, Server};
 use stockade_tests::terminal::Terminal;
-use stockade_tests::{Place, skip, stockade};
+use stockade_tests::{Place, skip, stockade, until};
 
 use super::{agent, call, result, run, say, script, text};
 
@@ -106,6 +105,13 @@ fn without_a_terminal_the_sessions_are_named_and_none_begins() {
     assert_eq!(server.received().len(), 0);
 }
 
+/// Waits until the command has written its word. The file is there before, when the command opens it.
+fn wait_for_the_command(place: &Place) {
+    let begun = place.project().join("begun");
+    let written = || std::fs::read_to_string(&begun).unwrap_or_default();
+    until("the command begins", || written() == "begun\n");
+}
+
 /// Leaves a session whose agent was killed within a Write that its gateway had not finished, and one call behind it.
 fn break_off(place: &Place, id: &str) {
     let server = script(
@@ -120,11 +126,7 @@ fn break_off(place: &Place, id: &str) {
         .stdout(Stdio::null())
         .spawn()
         .expect("the agent starts");
-    let until = Instant::now() + Duration::from_secs(60);
-    while !place.project().join("begun").exists() {
-        assert!(Instant::now() < until, "the command does not begin");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_the_command(place);
     // The agent proper dies with its gateway: nothing can say how the call ended.
     child.kill().expect("a kill");
     child.wait().expect("an end");
@@ -135,9 +137,7 @@ fn break_off(place: &Place, id: &str) {
         let listed: Value = serde_json::from_slice(&listed.stdout).expect("an object");
         !listed["sessions"][0]["in_use"].is_null()
     };
-    while is_held() {
-        assert!(Instant::now() < until, "the session stays in use");
-    }
+    until("the session is free", || !is_held());
     // The agent may have lived long enough to note a result: take it away, as if it had not.
     let path = place.root.join(format!("state/stockade/agent/sessions/{id}/events.jsonl"));
     let events = std::fs::read_to_string(&path).expect("a log");
@@ -194,11 +194,7 @@ fn a_session_in_use_says_who_has_it() {
         .stdout(Stdio::null())
         .spawn()
         .expect("the agent starts");
-    let until = Instant::now() + Duration::from_secs(60);
-    while !place.project().join("begun").exists() {
-        assert!(Instant::now() < until, "the command does not begin");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_the_command(&place);
     let own = std::fs::read_to_string("/proc/self/comm").expect("a name");
     let holder = format!("(started by {}", own.trim_end());
     let second = run(&place, &server, &["-p", "go on", "--resume", id]);

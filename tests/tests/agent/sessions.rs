@@ -162,6 +162,8 @@ fn nothing_is_stored_without_a_message_or_when_nothing_is_to_be() {
 #[test]
 fn a_session_that_is_in_use_is_not_opened_and_one_that_was_killed_goes_on_whole() {
     let place = Place::new("ag-kill");
+    // No other run of the tests has such a command.
+    let nap = format!("sleep 45.8{:07}", std::process::id());
     let todos = json!({ "todos": [{ "content": "keep me", "status": "pending" }] });
     let server = script(
         Form::Anthropic,
@@ -170,7 +172,7 @@ fn a_session_that_is_in_use_is_not_opened_and_one_that_was_killed_goes_on_whole(
                 call("t", "TodoWrite", todos),
                 call("i", "TaskCreate", json!({ "subject": "and me", "description": "" })),
             ],
-            &[call("a", "Bash", json!({ "command": "echo begun > begun; sleep 45.8" }))],
+            &[call("a", "Bash", json!({ "command": format!("echo begun > begun; {nap}") }))],
             &[say("no")],
         ],
     );
@@ -207,7 +209,7 @@ fn a_session_that_is_in_use_is_not_opened_and_one_that_was_killed_goes_on_whole(
     // The agent may have lived long enough to see that its gateway was gone.
     let ends = ["The session ended before this call was finished", "the gateway went away before"];
     assert!(ends.iter().any(|words| told.contains(words)), "{told}");
-    let left = Command::new("pgrep").args(["-f", "sleep 45.8"]).output().expect("pgrep");
+    let left = Command::new("pgrep").args(["-f", &nap]).output().expect("pgrep");
     assert_eq!(text(&left.stdout), "");
 }
 

@@ -6,6 +6,9 @@ use stockade_tests::Place;
 
 use super::{call, result, run, say, script, text};
 
+/// Waits until the command in the background has written all its lines.
+const SEES: &str = "until [ -e written ]; do sleep 0.05; done";
+
 /// Returns all that the model was told in its last request.
 fn told(server: &Server) -> String {
     server.received().pop().expect("a request").body.to_string()
@@ -14,13 +17,15 @@ fn told(server: &Server) -> String {
 #[test]
 fn a_background_command_is_a_task_that_is_read_and_stopped() {
     let place = Place::new("ag-task");
-    let background = json!({ "command": "echo ready; sleep 45.5", "run_in_background": true });
-    // A wait for its end gives the command the time to write.
-    let output = json!({ "task_id": "b0001", "block": true, "timeout": 5_000 });
+    let command = "echo ready; echo > written; sleep 600.5";
+    let background = json!({ "command": command, "run_in_background": true });
+    // A wait for its end gives the gateway the time to read.
+    let output = json!({ "task_id": "b0001", "block": true, "timeout": 2_000 });
     let server = script(
         Form::Anthropic,
         &[
             &[call("b", "Bash", background)],
+            &[call("s", "Bash", json!({ "command": SEES }))],
             &[call("o", "BashOutput", output)],
             &[call("l", "Bash", json!({ "command": "true" }))],
             &[call("k", "KillShell", json!({ "shell_id": "b0001" }))],
@@ -65,12 +70,14 @@ fn a_command_that_the_rules_refuse_is_no_task() {
 #[test]
 fn lines_that_are_watched_for_reach_the_model() {
     let place = Place::new("ag-monitor");
-    let command = "for it in 1 2 3; do echo line $it; echo other $it; done; sleep 45.7";
-    let wait = json!({ "task_id": "b0001", "block": true, "timeout": 5_000 });
+    let command =
+        "for it in 1 2 3; do echo line $it; echo other $it; done; echo > written; sleep 600.7";
+    let wait = json!({ "task_id": "b0001", "block": true, "timeout": 2_000 });
     let server = script(
         Form::Anthropic,
         &[
             &[call("m", "Monitor", json!({ "command": command, "pattern": "^line" }))],
+            &[call("e", "Bash", json!({ "command": SEES }))],
             &[call("w", "TaskOutput", wait)],
             &[call("n", "Monitor", json!({ "task_id": "b0001", "pattern": "[" }))],
             &[call("s", "TaskStop", json!({ "task_id": "b0001" }))],

@@ -1,22 +1,20 @@
 //! Hooks that die, hang or babble are the agent's explicit refusal.
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use stockade_tests::agents::HARM;
-use stockade_tests::{Place, skip};
+use stockade_tests::{Place, skip, write_program};
 
 use super::{AGENTS, assert_blocked, frame, given, text};
 
 #[test]
 fn a_handler_that_dies_hangs_or_babbles_blocks() {
     let place = Place::new("faults");
-    place.write("harm.sh", HARM);
     let path = place.root.join("harm.sh");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    write_program(&path, HARM);
     let hook = json!({"type": "command", "command": path});
     let settings = json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}});
     place.write("home/.config/stockade/settings.json", &settings.to_string());

@@ -14,10 +14,20 @@ use super::{AGENTS, assert_blocked, decision, denying, frame, given, given_to, t
 /// Gives a hook a frame whose gateway does what `act` says with the connection and the number of the hook's process.
 fn given_with(
     place: &Place,
-    (agent, options): (&str, &[&str]),
+    call: (&str, &[&str]),
     frame: &str,
     act: impl FnOnce(UnixStream, u32) + Send + 'static,
 ) -> Output {
+    tried_with(place, call, frame, act).expect("the hook speaks")
+}
+
+/// Does the same; returns nothing where the hook ends before it has spoken.
+fn tried_with(
+    place: &Place,
+    (agent, options): (&str, &[&str]),
+    frame: &str,
+    act: impl FnOnce(UnixStream, u32) + Send + 'static,
+) -> Option<Output> {
     let socket = place.root.join("runtime/stockade/gateway.sock");
     std::fs::create_dir_all(socket.parent().expect("a folder")).expect("a folder");
     let _ = std::fs::remove_file(&socket); // of the call before
@@ -28,20 +38,26 @@ fn given_with(
     let pid = child.id();
     child.stdin.take().expect("its input").write_all(frame.as_bytes()).expect("it reads");
     let gateway = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("the hook comes");
-        // Both lines, the greeting and the call.
-        let mut lines = BufReader::new(stream.try_clone().expect("it")).lines();
-        let hello: Value =
-            serde_json::from_str(&lines.next().expect("one").expect("it")).expect("JSON");
-        let call = lines.next().expect("another").expect("it");
-        assert!(call.contains("\"check\"") && hello["method"] == "hello", "{call}");
-        writeln!(stream, "{}", json!({"jsonrpc": "2.0", "id": hello["id"], "result": {}}))
-            .expect("it reads");
+        let (stream, _) = listener.accept().expect("somebody comes");
+        let stream = greeted(stream)?;
         act(stream, pid);
+        Some(())
     });
     let output = child.wait_with_output().expect("it ends");
-    gateway.join().expect("the gateway ends");
-    output
+    // The gateway waits no longer for a hook that ended before it came.
+    drop(UnixStream::connect(&socket));
+    gateway.join().expect("the gateway ends").map(|()| output)
+}
+
+/// Takes both lines of a hook, the greeting and the call, and greets it; nothing where it goes away before.
+fn greeted(mut stream: UnixStream) -> Option<UnixStream> {
+    let mut lines = BufReader::new(stream.try_clone().expect("it")).lines();
+    let hello: Value = serde_json::from_str(&lines.next()?.ok()?).expect("JSON");
+    let call = lines.next()?.ok()?;
+    assert!(call.contains("\"check\"") && hello["method"] == "hello", "{call}");
+    let greeting = json!({"jsonrpc": "2.0", "id": hello["id"], "result": {}});
+    writeln!(stream, "{greeting}").ok()?;
+    Some(stream)
 }
 
 #[test]
@@ -60,14 +76,21 @@ fn a_hook_whose_gateway_is_late_babbles_or_goes_away_blocks() {
             });
             assert_blocked(agent, &output, said);
         }
-        let late = given_with(&place, (agent, &["--deadline", "300ms"]), &frame, |stream, _| {
-            // The hook ends before this side says anything.
-            let mut rest = BufReader::new(stream).lines();
-            assert!(rest.next().is_none_or(|line| line.is_err()));
+        // A hook that is held up and does not speak in time has more time in the next turn.
+        let late = [300, 3_000, 30_000].into_iter().find_map(|limit| {
+            let deadline = format!("{limit}ms");
+            let options = ["--deadline", deadline.as_str()];
+            let late = tried_with(&place, (agent, &options), &frame, |stream, _| {
+                // The hook ends before this side says anything.
+                let mut rest = BufReader::new(stream).lines();
+                assert!(rest.next().is_none_or(|line| line.is_err()));
+            });
+            late.map(|late| (limit, late))
         });
+        let (limit, late) = late.expect("the hook speaks");
         assert_blocked(agent, &late, "late");
         let told = [text(&late.stdout), text(&late.stderr)].concat();
-        assert!(told.contains("no answer within 300 ms"), "{told}");
+        assert!(told.contains(&format!("no answer within {limit} ms")), "{told}");
     }
 }
 

@@ -9,9 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hmac::{Hmac, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use stockade_tests::Place;
 use stockade_tests::browser::{Reply, request};
 use stockade_tests::gateway::Gateway;
+use stockade_tests::{Place, found};
 
 use super::{ended, place, start, text, waiting};
 
@@ -52,7 +52,9 @@ impl Message {
 
 /// Takes one request and answers it with this status.
 fn take(listener: &TcpListener, status: &str) -> Message {
-    let (stream, _) = listener.accept().expect("a message");
+    listener.set_nonblocking(true).expect("a mode");
+    let (stream, _) = found("a message comes", || listener.accept().ok());
+    stream.set_nonblocking(false).expect("a mode");
     let mut reader = BufReader::new(stream);
     let (mut head, mut length) = (String::new(), 0);
     loop {

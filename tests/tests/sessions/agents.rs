@@ -139,7 +139,7 @@ fn a_server_of_an_agents_session_is_there_for_its_next_command() {
         for name in ["claude", "codex", "gemini", "copilot", "opencode", "cursor"] {
             let agent = |session_name| Agent { name, session: session_name, of: session };
             let (one, two) = (agent(Some("5d1c-one")), agent(Some("5d1c-two")));
-            let port = free_port();
+            let (port, _held) = free_port();
             let ask = format!("perl client.pl 127.0.0.1:{port}");
             let server = one.background(&format!("perl server.pl {port}"));
             assert_eq!(server.first, "ready", "{name}");
@@ -174,7 +174,7 @@ fn the_agents_shell_believes_the_hook_and_not_the_text() {
         let agent = |name| Agent { name: "claude", session: Some(name), of: session };
         let (one, two) = (agent("5d1c-one"), agent("5d1c-two"));
         let shell = session.own_shell();
-        let port = free_port();
+        let (port, _held) = free_port();
         let ask = format!("perl client.pl 127.0.0.1:{port}");
         let server =
             Background::of(one.shell(&shell, &one.rewritten(&format!("perl server.pl {port}"))));

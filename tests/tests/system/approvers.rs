@@ -316,7 +316,9 @@ impl Drop for Serving {
 
 /// Takes one message of a webhook.
 fn message(listener: &TcpListener) -> Value {
-    let (stream, _) = listener.accept().expect("a message");
+    listener.set_nonblocking(true).expect("a mode");
+    let (stream, _) = stockade_tests::found("a message comes", || listener.accept().ok());
+    stream.set_nonblocking(false).expect("a mode");
     let mut reader = std::io::BufReader::new(stream);
     let mut length = 0;
     loop {

@@ -84,6 +84,8 @@ impl Machine {
         }
         let executable = stockade_tests::stockade();
         let folder = std::env::temp_dir().join(format!("stockade-machine-{}", unique()));
+        // An earlier run that was killed may have had this number.
+        drop(fs::remove_dir(&folder));
         fs::create_dir(&folder).expect("a folder");
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);

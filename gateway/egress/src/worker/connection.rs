@@ -11,7 +11,7 @@ use crate::decode::{http, socks};
 use crate::messages::{Said, Way};
 
 /// How long a client may take to say what it wants, from the first byte to the last.
-const REQUEST: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 10_000 });
+const REQUEST: Duration = Duration::from_millis(if cfg!(test) { 3_000 } else { 10_000 });
 /// How long an answer to a client that does not read may take.
 const ANSWER: Duration = Duration::from_secs(10);
 

@@ -13,7 +13,7 @@ use super::dial::Connection;
 use crate::decode::{body, hello, http};
 
 /// How long the client may take for its first flight.
-const FIRST_FLIGHT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });
+const FIRST_FLIGHT: Duration = Duration::from_millis(if cfg!(test) { 3_000 } else { 5_000 });
 /// How long nothing may happen.
 const IDLE: Duration = Duration::from_secs(600);
 /// The same when one side has no more to say.

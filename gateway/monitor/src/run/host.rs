@@ -90,6 +90,8 @@ mod tests {
     fn a_socket_is_known_where_no_link_leads_to_it() {
         // One of the directories that every run has its own of; a socket address is short besides (unix(7)).
         let place = Path::new("/tmp").join(format!("stockade-host-{}", std::process::id()));
+        // An earlier run that was killed may have had this number.
+        drop(std::fs::remove_dir_all(&place));
         std::fs::create_dir_all(&place).unwrap();
         let at = |name: &str| place.join(name).display().to_string();
         let _server = UnixListener::bind(at("s")).unwrap();
