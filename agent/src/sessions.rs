@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use stockade_index::Hit;
-use stockade_session::{Exported, Found, Store};
+use stockade_session::{Exported, Found, Named, Removal, Store};
 
 use crate::session::{here, indexed, store};
 use crate::shown::{ago, plain};
@@ -153,7 +153,9 @@ fn perform(Sessions { json, act }: &Sessions) -> anyhow::Result<String> {
         Act::Search { words, limit } => search(&store, words, usize::from(*limit), *json),
         Act::Reindex => reindex(&store, *json),
         Act::Prune { older_than, keep_named, dry_run } => {
-            prune(&store, age(older_than)?, (*keep_named, *dry_run), *json)
+            let named = if *keep_named { Named::Stay } else { Named::Go };
+            let removal = if *dry_run { Removal::Preview } else { Removal::Apply };
+            prune(&store, age(older_than)?, (named, removal), *json)
         }
     }
 }
@@ -161,12 +163,12 @@ fn perform(Sessions { json, act }: &Sessions) -> anyhow::Result<String> {
 fn prune(
     store: &Store,
     age: Duration,
-    (keeps_named, dry): (bool, bool),
+    (named, removal): (Named, Removal),
     json: bool,
 ) -> anyhow::Result<String> {
-    let pruned = store.prune(age, keeps_named, dry)?;
+    let pruned = store.prune(age, named, removal)?;
     let ids: Vec<String> = pruned.sessions.iter().map(|found| found.id.clone()).collect();
-    if !dry && !ids.is_empty() {
+    if removal == Removal::Apply && !ids.is_empty() {
         refresh(store, &ids);
     }
     let mut text = told(&pruned.sessions, json, "Nothing is that old.\n");
@@ -175,7 +177,7 @@ fn prune(
     }
     if !pruned.sessions.is_empty() && !json {
         let bytes: u64 = pruned.sessions.iter().map(|found| found.bytes).sum();
-        let word = if dry { "would be" } else { "are" };
+        let word = if removal == Removal::Preview { "would be" } else { "are" };
         text.push_str(&format!("{bytes} bytes {word} free\n"));
     }
     Ok(text)

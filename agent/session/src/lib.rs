@@ -32,5 +32,5 @@ pub use log::{Log, Read, each, read};
 pub use relevance::{Here, Nearness, nearness};
 pub use rewind::{OF_COMMANDS, Step, new_changes, steps};
 pub use state::{Mark, Said, State};
-pub use store::{Found, Known, Pruned, Store, checked};
+pub use store::{Found, Known, Named, Pruned, Removal, Store, checked};
 pub use workspace::Workspace;

@@ -55,6 +55,24 @@ pub struct Found {
     pub written: SystemTime,
 }
 
+/// Whether sessions that a person named are removed with the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// They stay.
+    Stay,
+    /// They go, too.
+    Go,
+}
+
+/// Whether sessions are removed, or only named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Names what would be removed.
+    Preview,
+    /// Removes it.
+    Apply,
+}
+
 /// The space that a removal freed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
@@ -243,13 +261,17 @@ impl Store {
     /// # Errors
     ///
     /// Files of a session cannot be removed.
-    pub fn prune(&self, age: Duration, keeps_named: bool, dry: bool) -> Result<Pruned, Error> {
+    pub fn prune(&self, age: Duration, named: Named, removal: Removal) -> Result<Pruned, Error> {
         let now = SystemTime::now();
         let is_old = |found: &Found| now.duration_since(found.written).is_ok_and(|it| it >= age);
-        let stays = |found: &Found| keeps_named && found.workspace.user_named;
+        let stays = |found: &Found| named == Named::Stay && found.workspace.user_named;
         let mut pruned = Pruned::default();
         for found in self.list().into_iter().filter(|it| is_old(it) && !stays(it)) {
-            match if dry { Ok(()) } else { self.delete(&found) } {
+            let done = match removal {
+                Removal::Preview => Ok(()),
+                Removal::Apply => self.delete(&found),
+            };
+            match done {
                 Ok(()) => pruned.sessions.push(found),
                 Err(Error::InUse(_)) => pruned.in_use.push(found.id),
                 Err(error) => return Err(error),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use stockade_session::{
-    Error, Event, Here, Kind, Log, Nearness, State, Store, Workspace, read, steps,
+    Error, Event, Here, Kind, Log, Named, Nearness, Removal, State, Store, Workspace, read, steps,
 };
 
 fn kinds() -> impl Strategy<Value = (Kind, Value)> {
@@ -173,18 +173,21 @@ fn the_nearest_session_goes_on_and_old_ones_go() {
     assert_eq!(nearest("/q"), Some((Nearness::Directory, "b".into())));
     assert_eq!(nearest("/p"), Some((Nearness::Directory, "a".into())));
     let hour = Duration::from_secs(3_600);
-    let ids = |dry| {
-        let pruned = store.prune(hour, true, dry).unwrap();
+    let ids = |removal| {
+        let pruned = store.prune(hour, Named::Stay, removal).unwrap();
         pruned.sessions.into_iter().map(|found| found.id).collect::<Vec<_>>()
     };
-    assert_eq!(ids(true), ["c"]);
+    assert_eq!(ids(Removal::Preview), ["c"]);
     assert_eq!(store.list().len(), 3);
     let (lock, _, _) = store.open("c").unwrap();
-    let busy = store.prune(hour, true, false).unwrap();
+    let busy = store.prune(hour, Named::Stay, Removal::Apply).unwrap();
     assert_eq!((busy.sessions.len(), busy.in_use), (0, vec!["c".to_owned()]));
     drop(lock);
     store.rename(&store.find("c").unwrap(), "keep").unwrap();
-    assert_eq!(store.prune(Duration::ZERO, true, true).unwrap().sessions.len(), 2);
+    assert_eq!(
+        store.prune(Duration::ZERO, Named::Stay, Removal::Preview).unwrap().sessions.len(),
+        2
+    );
     store.delete(&store.find("a").unwrap()).unwrap();
     assert!(store.find("a").is_err() && store.list().len() == 2);
 }

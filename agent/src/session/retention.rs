@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use stockade_session::{Pruned, Store};
+use stockade_session::{Named, Pruned, Removal, Store};
 
 /// A day.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -74,7 +74,7 @@ pub(crate) fn clean(store: &Store, days: u64) -> Option<String> {
         return None;
     }
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
-    let Pruned { sessions, .. } = store.prune(age, true, false).ok()?;
+    let Pruned { sessions, .. } = store.prune(age, Named::Stay, Removal::Apply).ok()?;
     std::fs::write(&looked, "").ok()?;
     let ids: Vec<String> = sessions.iter().map(|found| found.id.clone()).collect();
     if !ids.is_empty()

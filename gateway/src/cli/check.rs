@@ -44,7 +44,7 @@ async fn decide(options: args::Check, prefork: Prefork) -> Result<ExitCode, Fail
     // Whether a person could be asked is the run's matter; here a question stays one.
     call.context.interactive = true;
     let (tool, input, shown) = match (options.jsonl, &options.tool, &options.input) {
-        (true, _, _) => return cases(call, options.run_hooks, options.explain).await,
+        (true, _, _) => return cases(call, &options).await,
         (false, Some(tool), Some(input)) => tool_call(tool, input)?,
         (false, _, _) => {
             let shown = context::shown(&context::command_text(options.command)?);
@@ -116,7 +116,7 @@ struct Line {
 
 /// Answers one case a line. A line that cannot be judged is answered with a refusal, so that the order
 /// holds, and makes the exit status 122.
-async fn cases(call: context::Call, run_hooks: bool, explain: bool) -> Result<ExitCode, Failure> {
+async fn cases(call: context::Call, options: &args::Check) -> Result<ExitCode, Failure> {
     let mut client = Route::connect(call.options.clone()).await?;
     let mut lines = std::io::stdin().lock();
     let mut unanswered = None;
@@ -130,8 +130,8 @@ async fn cases(call: context::Call, run_hooks: bool, explain: bool) -> Result<Ex
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let decided = match request(&line, &call, run_hooks) {
-            Ok(request) => client.check(CheckRequest { explain, ..request }).await,
+        let decided = match request(&line, &call, options.run_hooks) {
+            Ok(request) => client.check(CheckRequest { explain: options.explain, ..request }).await,
             Err(failure) => Err(failure),
         };
         let decision = decided.unwrap_or_else(|failure| {

@@ -42,6 +42,13 @@ fn a_full_disk_refuses_but_keeps_the_result_of_what_runs() {
     }
 }
 
+/// Returns the commands that are marked as running.
+fn marks(places: &Places) -> Vec<String> {
+    let entries = fs::read_dir(places.state.join("open")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.map(|name| name.split('.').next().unwrap().to_owned()).collect()
+}
+
 /// Is the child. Does nothing when it is not started by the test above.
 #[tokio::test]
 async fn a_child_lives_on_a_small_disk() {
@@ -70,6 +77,12 @@ async fn a_child_lives_on_a_small_disk() {
         }
         assert!(granted.len() < 50, "the disk does not fill up");
     };
+    // A command that was refused leaves no mark of one that runs.
+    let mut marked = marks(&places);
+    marked.sort();
+    let mut ids: Vec<String> = granted.iter().map(|receipt| receipt.id.clone()).collect();
+    ids.sort();
+    assert_eq!(marked, ids);
     for receipt in &granted {
         log.record(result(&receipt.id)).await.expect("room was reserved");
     }
@@ -80,6 +93,7 @@ async fn a_child_lives_on_a_small_disk() {
             places.directory.display()
         )
     );
+    assert_eq!(marks(&places), Vec::<String>::new(), "every command ended");
     fs::remove_file(&filler).unwrap();
     let after = log.record(decision("ls")).await.unwrap();
     let before = 2 * granted.len() as u64;
