@@ -258,3 +258,29 @@ async fn a_command_whose_result_is_in_a_later_segment_gets_no_second_one() {
     assert_eq!(lines(&scratch, 2).len(), 2);
     assert!(!path.exists(), "the mark is gone");
 }
+
+#[tokio::test]
+async fn a_record_that_cannot_be_signed_everywhere_is_taken_back() {
+    let scratch = log_of_one("taken-back").await;
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    let running = log.record(decision("true")).await.unwrap();
+    let (path, signed) = (segment(&scratch, 1), notes(&scratch));
+    let before = fs::read(&path).unwrap();
+    // In the way of the second of both notes: the first is written by then.
+    let obstacle = scratch.places.state.join(".head.tmp");
+    let _ = fs::remove_file(&obstacle);
+    fs::create_dir(&obstacle).unwrap();
+    let refused = log.record(decision("id")).await.unwrap_err();
+    assert!(refused.to_string().ends_with("nothing was run"), "{refused}");
+    assert_eq!(notes(&scratch), signed);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    let (name, _) = mark(&scratch);
+    assert!(name.starts_with(&running.id), "only the command that runs is marked: {name}");
+    fs::remove_dir(&obstacle).unwrap();
+    // The refusal is named, and the numbers go on where they were.
+    let receipt = log.record(result(&running.id)).await.unwrap();
+    assert_eq!(receipt.sequence, 5);
+    drop(log);
+    let report = super::crash::check(&scratch);
+    assert_eq!((report.exit_code(), report.records), (0, 6), "{report:?}");
+}
