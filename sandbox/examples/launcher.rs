@@ -42,6 +42,7 @@ fn main() {
             caches: Vec::new(),
             sockets: Vec::new(),
             watched: None,
+            turns: None,
             copies: Vec::new(),
         },
         network: Network::Off,

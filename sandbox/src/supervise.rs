@@ -12,6 +12,7 @@ mod attributes;
 mod caller;
 mod configuration;
 mod fold;
+mod found;
 mod guard;
 mod history;
 mod inspection;
@@ -38,6 +39,8 @@ use stockade_kernel::syscalls::{self, Fork, Notification};
 use stockade_spec::{SandboxSpec, Violation};
 
 use configuration::Keys;
+pub(crate) use found::Found;
+use found::Turns;
 pub(crate) use guard::Guard;
 use history::History;
 pub(crate) use inspection::{InspectedDirectory, cut_short, from_outside};
@@ -101,6 +104,7 @@ pub(crate) struct Supervisor {
     guard: Guard,
     numerous: Numerous,
     made: Made,
+    turns: Turns,
     history: History,
     modes: Modes,
     shared: Shared,
@@ -134,16 +138,17 @@ impl Supervisor {
         terminal: Option<OwnedFd>,
         streams: Vec<OwnedFd>,
         monitor: UnixStream,
-        review: Review,
+        (review, found): (Review, Found),
     ) -> Supervisor {
         syscalls::take_turns(listener.as_fd());
         Supervisor {
             listener,
             guard: Guard::new(spec),
             numerous: Numerous::new(spec),
-            made: Made::new(monitor),
+            made: Made::new(monitor, found.lines),
+            turns: found.turns,
             history: History::new(spec),
-            modes: Modes::new(spec),
+            modes: found.modes,
             shared: Shared::default(),
             leads: Leads::new(spec),
             neighbours: None,
@@ -191,10 +196,12 @@ impl Supervisor {
             Err(error) if is_gone(&error) => return Ok(()),
             result => result?,
         };
-        let result = act::perform(self, &call).map_err(|refused| match refused {
-            Refused::Rule(violation) => Refused::Rule(Box::new(by(*violation, call.thread))),
-            Refused::Errno(number) => Refused::Errno(number),
-        });
+        let performed = self.turns.during(|| act::perform(self, &call));
+        let result =
+            performed.unwrap_or_else(|error| Err(error.into())).map_err(|refused| match refused {
+                Refused::Rule(violation) => Refused::Rule(Box::new(by(*violation, call.thread))),
+                Refused::Errno(number) => Refused::Errno(number),
+            });
         let answered = match result {
             Ok(CallResult::Value(value)) => self.answer(&call, Ok(value)),
             Ok(CallResult::Descriptor { file, close_on_exec }) => {
@@ -256,8 +263,12 @@ impl Supervisor {
     /// of the run may live any more.
     pub(crate) fn into_violations(self) -> Vec<Violation> {
         let mut violations = self.violations;
-        violations.extend(self.made.inspect(&self.keys, &self.guard));
-        violations.extend(self.modes.restore());
+        let inspect = || {
+            let planted = self.made.inspect(&self.keys, &self.guard);
+            planted.into_iter().chain(self.modes.restore()).collect::<Vec<_>>()
+        };
+        // Without the lock it is still looked at.
+        violations.extend(self.turns.during(inspect).unwrap_or_else(|_| inspect()));
         if let Err(error) = self.review.end() {
             let rule = format!("its journal could not be ended: {error}");
             violations.push(cut_short("supervisor", "the run".to_owned(), &rule));

@@ -59,5 +59,7 @@ mod shared;
 mod streams;
 #[path = "sandbox/terminal.rs"]
 mod terminal;
+#[path = "sandbox/turns.rs"]
+mod turns;
 #[path = "sandbox/watchers.rs"]
 mod watchers;

@@ -37,6 +37,7 @@ pub fn plan(
     let path = shell::program(name, &search, &cwd)?;
     variables.extend(TEMPORARY.map(|name| (name.into(), "/tmp".into())));
     let Opened { mut files, .. } = files(&Around::of(scene, &sandbox, places))?;
+    files.turns = Some(super::turns(&places.state).map_err(unusable)?);
     files.watched = Some(stockade_review::watched(&scene.place, journal.path().to_path_buf()));
     let fallback = match (scene.confinement(), sandbox.fail_if_unavailable) {
         (SandboxState::Unavailable | SandboxState::Off, false) => Fallback::Static,

@@ -27,6 +27,7 @@ mod writable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::access;
@@ -137,6 +138,7 @@ pub fn prepare(
     let (caches, variables) = given.map_err(unusable)?;
     let watched = confines.then(|| watch(scene, places, &mut temporary)).transpose();
     let watched = watched.map_err(unusable)?;
+    let turns = confines.then(|| turns(&places.state)).transpose().map_err(unusable)?;
     let own = temporary.path().to_path_buf();
     let confined = confines.then_some(own.as_path());
     let ending = match request.report_cwd && command.words.is_none() {
@@ -159,6 +161,7 @@ pub fn prepare(
             .extend(file_backups::folder(&places.state, scene, request).map(file_backups::rule));
     }
     files.watched = watched;
+    files.turns = turns;
     let spec = plan(Ground {
         command,
         around,
@@ -187,6 +190,15 @@ fn watch(scene: &Scene, places: &Places, temporary: &mut Temporary) -> std::io::
     let watched = stockade_review::watched(&scene.place, journal.path().to_path_buf());
     temporary.carry(journal);
     Ok(watched)
+}
+
+/// Makes the files with which the runs of this user take turns, and returns them: one for an act, one for all of a run.
+fn turns(state: &Path) -> std::io::Result<(PathBuf, PathBuf)> {
+    let made = |name: &str| {
+        let path = state.join(name);
+        std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map(|_| path)
+    };
+    Ok((made("turn-act")?, made("turn-run")?))
 }
 
 /// Returns what holds where the sandbox cannot be had, and which caches the command gets.
@@ -460,6 +472,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
         caches: Vec::new(),
         sockets,
         watched: None,
+        turns: None,
         copies,
     };
     Ok(Opened { files, withheld: rules.withheld })

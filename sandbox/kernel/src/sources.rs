@@ -29,10 +29,8 @@ pub(super) fn open_in(left: Option<&Left>, path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Opens the journal that `spec` names, for writing at its end, in a host that was `left` or where this process is.
-pub fn journal(left: Option<&Left>, spec: &SandboxSpec) -> io::Result<Option<OwnedFd>> {
-    let Some(watched) = &spec.files.watched else { return Ok(None) };
-    let path = &watched.journal;
+/// Opens a file of the gateway for writing at its end, in a host that was `left` or where this process is.
+fn own(left: Option<&Left>, path: &Path) -> io::Result<OwnedFd> {
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_NOFOLLOW;
     match left {
         None => syscalls::open_path(path, flags, syscalls::NO_LINKS),
@@ -41,7 +39,24 @@ pub fn journal(left: Option<&Left>, spec: &SandboxSpec) -> io::Result<Option<Own
             syscalls::open_at(host.as_fd(), relative, flags, syscalls::NO_LINKS)
         }
     }
-    .map(Some)
+}
+
+/// Files of the gateway for one run.
+#[derive(Debug, Default)]
+pub struct OwnFiles {
+    /// Takes the first changes of watched files.
+    pub journal: Option<OwnedFd>,
+    /// Locks of an act, and of all of a run.
+    pub turns: Option<(OwnedFd, OwnedFd)>,
+}
+
+/// Opens those that `spec` names.
+pub fn own_files(left: Option<&Left>, spec: &SandboxSpec) -> io::Result<OwnFiles> {
+    let watched = spec.files.watched.as_ref();
+    let journal = watched.map(|it| own(left, &it.journal)).transpose()?;
+    let turns = spec.files.turns.as_ref();
+    let turns = turns.map(|(act, run)| Ok::<_, io::Error>((own(left, act)?, own(left, run)?)));
+    Ok(OwnFiles { journal, turns: turns.transpose()? })
 }
 
 /// Mounts that were made for regions of other owners.

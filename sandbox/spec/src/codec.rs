@@ -274,7 +274,7 @@ structures! {
     Program { path, argv, environment, cwd }
     Files {
         rules, patterns, guarded_names, guarded_at_top, opened, removable, numerous_names, git_keys, git_configurations, kept_objects, link_roots, private_tmp, caches,
-        sockets, watched, copies,
+        sockets, watched, turns, copies,
     }
     Watched { names, everywhere, except, paths, journal }
     Shown { path, text }

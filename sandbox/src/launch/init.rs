@@ -14,13 +14,13 @@ use super::host::Host;
 use super::loopback::{self, Interface};
 use super::watch::Watch;
 use super::{Isolation, Link, StandardStreams, fixed, measure, ready, step, terminal};
-use crate::supervise::{self, Guard, Neighbours, Review, Supervisor, neighbours};
+use crate::supervise::{self, Found, Guard, Neighbours, Review, Supervisor, neighbours};
 use stockade_kernel::aliases::Places;
 use stockade_kernel::frames;
 use stockade_kernel::group::{Counted, Counters};
 use stockade_kernel::landlock::{self, Rights, Ruleset};
 use stockade_kernel::mounts::{Built, Stage};
-use stockade_kernel::sources::{self, Foreign};
+use stockade_kernel::sources::{self, Foreign, OwnFiles};
 use stockade_kernel::syscalls::{self, Ended, Fork, Ids};
 use stockade_spec::Mediation;
 use stockade_spec::codec::{Failure, Order, Report, Wire};
@@ -181,7 +181,7 @@ fn begin(
     link: &Link,
 ) -> Result<Begun, Failure> {
     let give = |given| terminal::in_place_of(given, spec);
-    let journal = ground.journal(spec)?;
+    let own = ground.own_files(spec)?;
     // After the run has terminals of its own; where it has the host's, before those are closed to it.
     let (mut prepared, (streams, other_end)) = match ground {
         Ground::Namespaces(stage, interface) => {
@@ -194,8 +194,8 @@ fn begin(
         Ground::Free => (unconfined()?, give(streams)?),
     };
     prepared.counted = counted;
-    let journal = journal.filter(|_| prepared.supervision == Supervision::Files);
-    let review = step("journal", Review::begin(spec, journal))?;
+    let own = if prepared.supervision == Supervision::Files { own } else { OwnFiles::default() };
+    let review = step("journal", Review::begin(spec, own.journal))?;
     let image = command::image(spec, prepared.isolation)?;
     let filters = command::filters(spec, &prepared);
     let terminal = terminal_of(&streams);
@@ -209,6 +209,7 @@ fn begin(
         Isolation::Static | Isolation::Free => None,
     };
     let address = neighbours::address(listeners.as_ref());
+    let found = step("turns", Found::look(spec, own.turns))?;
     let (pid, Told { enforced, listener }) =
         start_command(spec, &image, filters, &mut prepared, &link.control)?;
     // Nothing waits for them but this: the command is on its way meanwhile.
@@ -232,8 +233,9 @@ fn begin(
         step("report", pass_on(may_tell.then_some(&link.control), &link.orders, &report))?;
     let neighbours = prepared.shares.then(|| Neighbours::new(address));
     let supervisor = listener.map(|it| {
-        let all = Supervisor::new(it, spec, &filters.table, terminal, files, monitor, review)
-            .with_neighbours(neighbours);
+        let all =
+            Supervisor::new(it, spec, &filters.table, terminal, files, monitor, (review, found))
+                .with_neighbours(neighbours);
         match prepared.isolation {
             Isolation::Namespaces => all.with_caches(caches),
             Isolation::Static | Isolation::Free => {
@@ -332,14 +334,14 @@ impl Ground {
         }
     }
 
-    /// Opens the file that the first changes of files are written down in, if the spec asks for one.
-    fn journal(&self, spec: &SandboxSpec) -> Result<Option<OwnedFd>, Failure> {
+    /// Opens the files of the gateway for this run.
+    fn own_files(&self, spec: &SandboxSpec) -> Result<OwnFiles, Failure> {
         let left = match self {
             Ground::Namespaces(stage, _) => stage.left(),
             Ground::Static => None,
-            Ground::Free => return Ok(None),
+            Ground::Free => return Ok(OwnFiles::default()),
         };
-        step("journal", sources::journal(left, spec))
+        step("journal", sources::own_files(left, spec))
     }
 }
 

@@ -13,6 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::configuration::Keys;
+use super::found::Lines;
 use super::guard::Guard;
 use super::repository::{self, identity, links};
 use super::resolve;
@@ -50,12 +51,14 @@ type Key = (repository::Identity, Kind);
 #[derive(Debug, Default)]
 pub(super) struct Places {
     held: RefCell<BTreeMap<Key, InspectedDirectory>>,
+    /// Lines that a person had left before the run.
+    lines: Lines,
     monitor: Option<UnixStream>,
 }
 
 impl Places {
-    pub(super) fn new(monitor: UnixStream) -> Places {
-        Places { held: RefCell::default(), monitor: Some(monitor) }
+    pub(super) fn new(monitor: UnixStream, lines: Lines) -> Places {
+        Places { held: RefCell::default(), lines, monitor: Some(monitor) }
     }
 
     /// Remembers `directory`; on an error it is not remembered, and the act that asked for it must not be done.
@@ -70,7 +73,7 @@ impl Places {
         }
         let known = match kind {
             Kind::Repository | Kind::Pointer | Kind::File => Vec::new(),
-            Kind::Work => starting_lines(directory),
+            Kind::Work => self.lines.get(&key.0).cloned().unwrap_or_default(),
         };
         let path = resolve::real_path(directory.as_fd())?;
         let place = InspectedDirectory {
@@ -111,7 +114,7 @@ struct Planted {
     name: &'static str,
     key: String,
     what: &'static str,
-    aside: &'static str,
+    aside: String,
 }
 
 fn inspect(
@@ -157,7 +160,7 @@ fn configuration(directory: &OwnedFd, path: &Path, keys: &Keys, guard: &Guard) -
         },
         Err(_) => "what cannot be read".to_owned(),
     };
-    Some(Planted { name: "config", key, what: "git configuration", aside: "config.refused" })
+    Some(Planted { name: "config", key, what: "git configuration", aside: "config.refused".into() })
 }
 
 fn not_renewed(renewed: io::Result<()>) -> Option<String> {
@@ -171,14 +174,15 @@ fn pointer(directory: &OwnedFd) -> Option<Planted> {
         Ok(Some(text)) => text,
         Err(_) => Vec::new(),
     };
-    let is_own =
-        text.trim_ascii_end() == b"../.." && repository::is_worktree(directory).unwrap_or(false);
+    let is_own = text.trim_ascii_end() == b"../.."
+        && repository::is_worktree(directory).unwrap_or(false)
+        && renew(directory, "commondir", &text).is_ok();
     // Whether or not `HEAD` is there: that can be made later.
     (!is_own).then(|| Planted {
         name: "commondir",
         key: "commondir".to_owned(),
         what: "git directory",
-        aside: "commondir.refused",
+        aside: "commondir.refused".into(),
     })
 }
 
@@ -198,7 +202,7 @@ fn git_file(directory: &OwnedFd, path: &Path, guard: &Guard) -> Option<Planted> 
         name: ".git",
         key: "gitdir".to_owned(),
         what: "git directory outside of the writable directories",
-        aside: ".git.refused",
+        aside: ".git.refused".into(),
     })
 }
 
@@ -214,13 +218,8 @@ fn work(directory: &OwnedFd, path: &Path, known: &[OsString]) -> Vec<Violation> 
             // Git makes a directory; what leads elsewhere is none.
             Ok(Some(true)) => {}
             Ok(Some(false)) | Err(_) => {
-                let aside = if inner == "sequencer" {
-                    "sequencer.stockade"
-                } else {
-                    "rebase-merge.stockade"
-                };
-                let planted =
-                    Planted { name: inner, key: "what is not a directory".to_owned(), what, aside };
+                let (key, aside) = ("what is not a directory".into(), format!("{inner}.stockade"));
+                let planted = Planted { name: inner, key, what, aside };
                 violations.push(put_aside(directory, path, &planted));
                 continue;
             }
@@ -237,12 +236,7 @@ fn work(directory: &OwnedFd, path: &Path, known: &[OsString]) -> Vec<Violation> 
                 Err(_) => Some("what cannot be read".to_owned()),
             };
             if let Some(key) = key {
-                let aside = match *name {
-                    "git-rebase-todo" => "git-rebase-todo.stockade",
-                    "strategy" => "strategy.stockade",
-                    _ => "opts.stockade",
-                };
-                let planted = Planted { name, key, what, aside };
+                let planted = Planted { name, key, what, aside: format!("{name}.stockade") };
                 violations.push(put_aside(&opened, &path.join(inner), &planted));
             }
         }
@@ -280,8 +274,8 @@ fn starting(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the lines that a person had left there before the run.
-fn starting_lines(directory: &OwnedFd) -> Vec<OsString> {
+/// Returns the lines of the rebase there that start programs.
+pub(super) fn starting_lines(directory: &OwnedFd) -> Vec<OsString> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
     let opened = syscalls::create_at(directory.as_fd(), Path::new("rebase-merge"), flags, 0);
     let text = opened.and_then(|opened| read(&opened, "git-rebase-todo"));
@@ -399,7 +393,7 @@ fn rename(directory: &OwnedFd, planted: &Planted) -> io::Result<String> {
     let (mut number, mut flags, mut is_opened) = (0, libc::RENAME_NOREPLACE, false);
     while number < MOST_ASIDE {
         let aside = match number {
-            0 => planted.aside.to_owned(),
+            0 => planted.aside.clone(),
             number => format!("{}.{number}", planted.aside),
         };
         let renamed = syscalls::rename_at(held, from, held, Path::new(&aside), flags);

@@ -18,6 +18,7 @@ const BITS: u32 = 0o7777;
 
 /// Writing by others than the owner, and what the owner needs.
 const WRITE: u32 = 0o022;
+const WORLD: u32 = 0o002;
 const OWNER: u32 = 0o600;
 const OWNER_OF_DIRECTORY: u32 = 0o700;
 
@@ -30,16 +31,18 @@ pub(super) struct Modes {
 
 impl Modes {
     /// Remembers those of what is there of the configurations and directories of `spec`.
-    pub(super) fn new(spec: &SandboxSpec) -> Modes {
-        let known = |path: PathBuf, is_kind: fn(&Metadata) -> bool| {
-            Some((mode(&path, is_kind).ok()?.0, path))
+    /// Beside another run, which may have changed them, what the world can write is its owner's alone, and open to the owner.
+    pub(super) fn new(spec: &SandboxSpec, is_alone: bool) -> Modes {
+        let known = |path: PathBuf, is_kind: fn(&Metadata) -> bool, owner: u32| {
+            let found = mode(&path, is_kind).ok()?.0;
+            let closed = if found & WORLD == 0 { found } else { found & !WRITE };
+            Some((path, if is_alone { found } else { closed | owner }))
         };
         let files = spec.files.git_configurations.iter();
-        let files = files.filter_map(|path| known(path.clone(), Metadata::is_file));
-        let directories =
-            directories(spec).into_iter().filter_map(|path| known(path, Metadata::is_dir));
-        let order = |(mode, path)| (path, mode);
-        Modes { files: files.map(order).collect(), directories: directories.map(order).collect() }
+        let files = files.filter_map(|path| known(path.clone(), Metadata::is_file, OWNER));
+        let all = directories(spec).into_iter();
+        let directories = all.filter_map(|path| known(path, Metadata::is_dir, OWNER_OF_DIRECTORY));
+        Modes { files: files.collect(), directories: directories.collect() }
     }
 
     /// Puts back what was changed, and tells of it.

@@ -19,6 +19,7 @@ use std::path::{Component, Path};
 use std::time::SystemTime;
 
 use super::configuration::Keys;
+use super::found::Lines;
 use super::guard::{Act, Guard};
 use super::inspection::Places;
 use super::resolve::{self, Named};
@@ -50,11 +51,11 @@ pub(super) struct Made {
 
 impl Made {
     /// `monitor` is told of every directory that is inspected at the end.
-    pub(super) fn new(monitor: UnixStream) -> Made {
+    pub(super) fn new(monitor: UnixStream, lines: Lines) -> Made {
         Made {
             objects: RefCell::default(),
             repositories: RefCell::default(),
-            places: Places::new(monitor),
+            places: Places::new(monitor, lines),
         }
     }
 

@@ -169,6 +169,7 @@ fn repository(name: &str) -> (Place, SandboxSpec) {
     for name in ["hooks", "config", "commondir", "info/attributes"] {
         spec.files.rules.push(rule(&place.project.join(".git").join(name), Access::Protected));
     }
+    spec.files.git_configurations = vec![place.project.join(".git/config")];
     (place, spec)
 }
 

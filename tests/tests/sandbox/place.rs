@@ -138,6 +138,7 @@ impl Place {
                 caches: Vec::new(),
                 sockets: Vec::new(),
                 watched: None,
+                turns: Some(turns(&self.base)),
                 copies: Vec::new(),
             },
             network: Network::Off,
@@ -289,6 +290,15 @@ fn start_by(
     };
     let (child, enforced) = spawn(launcher, spec, stdio)?;
     Ok((child, enforced, reader))
+}
+
+/// Makes the files with which the runs of a place take turns.
+fn turns(base: &Path) -> (PathBuf, PathBuf) {
+    let [act, run] = ["act", "run"].map(|name| base.join(format!("turn-{name}")));
+    for path in [&act, &run] {
+        File::options().append(true).create(true).open(path).unwrap();
+    }
+    (act, run)
 }
 
 /// Runs `spec` to its end.

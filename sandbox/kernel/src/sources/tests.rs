@@ -74,7 +74,7 @@ fn paths_and_the_journal_are_found_in_the_host_that_was_left() {
     let file = folder.join(format!("stockade-journal-{}", std::process::id()));
     std::fs::write(&file, "a").unwrap();
     let mut spec = spec(&[]);
-    assert!(journal(None, &spec).unwrap().is_none());
+    assert!(own_files(None, &spec).unwrap().journal.is_none());
     spec.files.watched = Some(stockade_spec::Watched {
         names: Vec::new(),
         everywhere: Vec::new(),
@@ -83,7 +83,7 @@ fn paths_and_the_journal_are_found_in_the_host_that_was_left() {
         journal: file.clone(),
     });
     for host in [None, Some(&left)] {
-        let mut opened = std::fs::File::from(journal(host, &spec).unwrap().unwrap());
+        let mut opened = std::fs::File::from(own_files(host, &spec).unwrap().journal.unwrap());
         opened.write_all(b"b").unwrap();
         assert!(opened.read(&mut [0]).is_err(), "it is for writing alone");
     }
