@@ -197,11 +197,7 @@ impl Supervisor {
             result => result?,
         };
         let performed = self.turns.during(|| act::perform(self, &call));
-        let result =
-            performed.unwrap_or_else(|error| Err(error.into())).map_err(|refused| match refused {
-                Refused::Rule(violation) => Refused::Rule(Box::new(by(*violation, call.thread))),
-                Refused::Errno(number) => Refused::Errno(number),
-            });
+        let result = performed.unwrap_or_else(|error| Err(error.into()));
         let answered = match result {
             Ok(CallResult::Value(value)) => self.answer(&call, Ok(value)),
             Ok(CallResult::Descriptor { file, close_on_exec }) => {
@@ -223,7 +219,7 @@ impl Supervisor {
             Err(Refused::Errno(number)) => self.answer(&call, Err(number)),
             Err(Refused::Rule(violation)) => {
                 let number = violation.errno;
-                self.note(*violation);
+                self.note(by(*violation, call.thread));
                 self.answer(&call, Err(number))
             }
         };

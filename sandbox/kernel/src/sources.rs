@@ -52,9 +52,8 @@ pub struct OwnFiles {
 
 /// Opens those that `spec` names.
 pub fn own_files(left: Option<&Left>, spec: &SandboxSpec) -> io::Result<OwnFiles> {
-    let watched = spec.files.watched.as_ref();
+    let (watched, turns) = (spec.files.watched.as_ref(), spec.files.turns.as_ref());
     let journal = watched.map(|it| own(left, &it.journal)).transpose()?;
-    let turns = spec.files.turns.as_ref();
     let turns = turns.map(|(act, run)| Ok::<_, io::Error>((own(left, act)?, own(left, run)?)));
     Ok(OwnFiles { journal, turns: turns.transpose()? })
 }

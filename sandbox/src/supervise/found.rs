@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+
+use rustix::fs::{FlockOperation as Lock, flock};
+use rustix::io::retry_on_intr;
 
 use super::modes::Modes;
 use super::{inspection, repository, resolve};
@@ -25,19 +27,17 @@ pub(crate) struct Found {
 }
 
 /// Locks of this run: of an act, and of all of it (flock(2)). None where it has no other beside it.
-#[derive(Debug, Default)]
-pub(super) struct Turns(Option<(File, File)>);
+#[derive(Debug)]
+pub(super) struct Turns(Option<(OwnedFd, OwnedFd)>);
 
 impl Found {
     /// Looks before the command starts. What another run that lives may have changed is not believed.
     pub(crate) fn look(spec: &SandboxSpec, turns: Option<(OwnedFd, OwnedFd)>) -> io::Result<Found> {
-        let turns = turns.map(|(act, run)| (File::from(act), File::from(run)));
-        let is_alone = turns.as_ref().is_none_or(|(_, run)| run.try_lock().is_ok());
+        let run = turns.as_ref().map(|(_, run)| run);
+        let is_alone = run.is_none_or(|it| flock(it, Lock::NonBlockingLockExclusive).is_ok());
         let modes = Modes::new(spec, is_alone);
         let lines = if is_alone { lines(spec) } else { Lines::new() };
-        if let Some((_, run)) = &turns {
-            run.lock_shared()?;
-        }
+        run.map(|run| retry_on_intr(|| flock(run, Lock::LockShared))).transpose()?;
         Ok(Found { modes, lines, turns: Turns(turns) })
     }
 }
@@ -46,13 +46,9 @@ impl Turns {
     /// Does something while no other run acts.
     pub(super) fn during<T>(&self, act: impl FnOnce() -> T) -> io::Result<T> {
         let Some((lock, _)) = &self.0 else { return Ok(act()) };
-        while let Err(error) = lock.lock() {
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        retry_on_intr(|| flock(lock, Lock::LockExclusive))?;
         let done = act();
-        lock.unlock().map(|()| done)
+        Ok(flock(lock, Lock::Unlock).map(|()| done)?)
     }
 }
 

@@ -128,17 +128,11 @@ fn inspect(
         Kind::Repository => {
             let planted = configuration(directory, path, keys, guard);
             let aside = planted.map(|planted| put_aside(directory, path, &planted));
-            let mut violations: Vec<_> = aside.into_iter().collect();
-            violations.extend(remove_links(directory, path));
-            Some(violations)
+            Some(aside.into_iter().chain(remove_links(directory, path)).collect())
         }
-        Kind::Pointer => {
-            let planted = pointer(directory)?;
-            Some(vec![put_aside(directory, path, &planted)])
-        }
+        Kind::Pointer => pointer(directory).map(|it| vec![put_aside(directory, path, &it)]),
         Kind::File => {
-            let planted = git_file(directory, path, guard)?;
-            Some(vec![put_aside(directory, path, &planted)])
+            git_file(directory, path, guard).map(|it| vec![put_aside(directory, path, &it)])
         }
         Kind::Work => {
             // A directory of another kind has no instructions for git; one below a git directory has, even if
@@ -349,14 +343,8 @@ fn remove_links(directory: &OwnedFd, path: &Path) -> Vec<Violation> {
     if matches!(repository::is_git(directory, path), Ok(false)) {
         return Vec::new();
     }
-    let told = |inside: &Path, what: String| Violation {
-        kind: "planted".to_owned(),
-        call: "symbolic link".to_owned(),
-        object: path.join(inside).to_string_lossy().into_owned(),
-        rule: format!("builtin: git directory, {what}"),
-        count: 1,
-        source: "inspection".to_owned(),
-        ..Violation::default()
+    let told = |inside: &Path, what: String| {
+        planted("symbolic link", &path.join(inside), format!("builtin: git directory, {what}"))
     };
     match links::find(directory, Path::new("."), links::Ways::Links) {
         Err(error) => vec![told(Path::new(""), format!("not looked through: {error}"))],
@@ -376,10 +364,15 @@ fn put_aside(directory: &OwnedFd, path: &Path, planted: &Planted) -> Violation {
         Ok(aside) => format!("builtin: {}, put aside as `{aside}`", planted.what),
         Err(error) => format!("builtin: {}, still there: {error}", planted.what),
     };
+    self::planted(&planted.key, &path.join(planted.name), rule)
+}
+
+/// Returns the report of what a run left behind that must not stay as it is.
+pub(super) fn planted(call: &str, object: &Path, rule: String) -> Violation {
     Violation {
         kind: "planted".to_owned(),
-        call: planted.key.clone(),
-        object: path.join(planted.name).to_string_lossy().into_owned(),
+        call: call.to_owned(),
+        object: object.to_string_lossy().into_owned(),
         rule,
         count: 1,
         source: "inspection".to_owned(),

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::inspection::planted;
 use super::resolve;
 use stockade_kernel::syscalls::{self, NO_LINKS};
 use stockade_spec::Access;
@@ -96,17 +97,7 @@ fn reopen(path: &Path, before: u32) -> Option<Violation> {
     if lost == 0 {
         return None;
     }
-    let then = Permissions::from_mode(now | lost);
-    let rule = match std::fs::set_permissions(resolve::own_path(directory.as_fd()), then) {
-        Ok(()) => format!(
-            "builtin: directory of the next command, mode {now:o} restored to {:o}",
-            now | lost
-        ),
-        Err(error) => {
-            format!("builtin: directory of the next command, still mode {now:o}: {error}")
-        }
-    };
-    Some(told(path, rule))
+    Some(put_back(path, &directory, "directory of the next command", (now, now | lost)))
 }
 
 fn restore(path: &Path, before: u32) -> Option<Violation> {
@@ -118,23 +109,15 @@ fn restore(path: &Path, before: u32) -> Option<Violation> {
     if !is_open && !is_closed {
         return None;
     }
-    let restored =
-        std::fs::set_permissions(resolve::own_path(file.as_fd()), Permissions::from_mode(before));
-    let rule = match restored {
-        Ok(()) => format!("builtin: git configuration, mode {now:o} restored to {before:o}"),
-        Err(error) => format!("builtin: git configuration, still mode {now:o}: {error}"),
-    };
-    Some(told(path, rule))
+    Some(put_back(path, &file, "git configuration", (now, before)))
 }
 
-fn told(path: &Path, rule: String) -> Violation {
-    Violation {
-        kind: "planted".to_owned(),
-        call: "mode".to_owned(),
-        object: path.to_string_lossy().into_owned(),
-        rule,
-        count: 1,
-        source: "inspection".to_owned(),
-        ..Violation::default()
-    }
+/// Gives an object the mode `then`, and tells of it.
+fn put_back(path: &Path, object: &OwnedFd, what: &str, (now, then): (u32, u32)) -> Violation {
+    let named = resolve::own_path(object.as_fd());
+    let rule = match std::fs::set_permissions(named, Permissions::from_mode(then)) {
+        Ok(()) => format!("builtin: {what}, mode {now:o} restored to {then:o}"),
+        Err(error) => format!("builtin: {what}, still mode {now:o}: {error}"),
+    };
+    planted("mode", path, rule)
 }

@@ -19,10 +19,10 @@ const LINES: &[(&str, usize)] = &[
     ("policy/propose", 120),
     // Words of a choice for each misspelt key or value.
     ("policy/rules", 5_520),
-    // Together with `sandbox/kernel` 11,500 at most.
-    ("sandbox/src", 7_480),
+    // Together with `sandbox/kernel` 11,500 at most. With the turns that runs take.
+    ("sandbox/src", 7_501),
     // With the filters of the machine's service, one for each of its processes.
-    ("sandbox/kernel", 3_995),
+    ("sandbox/kernel", 3_999),
     // With what crates that cannot launch are handed.
     ("sandbox/spec", 1_245),
     // With its acts, and a trial as a process of its own.
@@ -55,8 +55,8 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/output", 560),
     ("gateway/violation-help", 360),
     ("gateway/subscriptions", 190),
-    // With where a session goes on, and the table of the agent's process.
-    ("gateway/plan", 3_760),
+    // With where a session goes on, and the table of the agent's process. And the files with which runs take turns.
+    ("gateway/plan", 3_770),
     ("gateway/hooks", 2_100),
     // Its long functions are cut into named ones, each of which costs the lines of a signature. Subscriptions are here, where a
     // session goes on, and texts with definitions. Together with the scene it holds 7,000 at most.

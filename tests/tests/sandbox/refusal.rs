@@ -52,6 +52,8 @@ fn limits_can_be_required_where_no_group_is_delegated() {
         let mut spec = place.spec("ulimit -f");
         spec.required.insert(Protection::Limits);
         spec.limits.file_bytes = 1 << 20;
+        // Without the call that groups need there are no locks.
+        spec.files.turns = None;
         let ran = run_without(&[control_groups()], &spec).unwrap();
         assert_eq!((ran.exit.code, &*ran.text), (Some(0), "1024\n"));
         let state = ran.enforced.states.get(&Protection::Limits);

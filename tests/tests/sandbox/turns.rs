@@ -49,31 +49,6 @@ fn a_hook_cannot_come_by_an_exchange_while_another_run_makes_a_git_directory() {
 }
 
 #[test]
-fn a_directory_gets_no_links_while_it_moves_into_a_git_directory() {
-    as_root_and_user(
-        "turns::a_directory_gets_no_links_while_it_moves_into_a_git_directory",
-        || {
-            if !git_works() {
-                return;
-            }
-            let place = place("turn-links");
-            let one =
-                place.spec(&format!("mkdir w w/D; D=w/D; {FILL} : > go; mv w/D sub/.git/logs/D"));
-            let other = place.spec(
-            "until [ -e go ]; do :; done; for i in {1..2000}; do ln -s ../../../f w/D/one$i || exit 0; done",
-        );
-            run_both(&one, &other);
-            let moved = place.project.join("sub/.git/logs/D");
-            let into = fs::read_dir(&moved).map_or(0, |entries| {
-                entries.filter(|it| it.as_ref().unwrap().file_type().unwrap().is_symlink()).count()
-            });
-            assert_eq!(into, 0, "links in the git directory");
-            assert!(moved.exists() || place.project.join("w/D/one1").is_symlink());
-        },
-    );
-}
-
-#[test]
 fn instructions_of_another_run_are_no_persons() {
     as_root_and_user("turns::instructions_of_another_run_are_no_persons", || {
         if !git_works() {

@@ -130,20 +130,15 @@ impl Performer<'_> {
         for moved in [Some(&source), exchanges.then_some(&path)].into_iter().flatten() {
             self.permit_leaving(moved)?;
         }
-        self.permit_part(&from, &PARTS)?;
-        self.permit_part(&to, &INFO)?;
-        self.permit_configuration(&from, &to)?;
-        self.permit_move(&from, &to)?;
-        self.permit_contents(&from, &to)?;
-        self.permit_leads(&from, &to)?;
-        if exchanges {
-            self.permit_part(&from, &INFO)?;
-            self.permit_part(&to, &PARTS)?;
-            self.permit_at(Act::Place, "rename", &from)?;
-            self.permit_configuration(&to, &from)?;
-            self.permit_move(&to, &from)?;
-            self.permit_contents(&to, &from)?;
-            self.permit_leads(&to, &from)?;
+        let back = exchanges.then(|| self.permit_at(Act::Place, "rename", &from)).transpose()?;
+        let ways = 1 + usize::from(exchanges);
+        for (from, to) in [(&from, &to), (&to, &from)].into_iter().take(ways) {
+            self.permit_part(from, &PARTS)?;
+            self.permit_part(to, &INFO)?;
+            self.permit_configuration(from, to)?;
+            self.permit_move(from, to)?;
+            self.permit_contents(from, to)?;
+            self.permit_leads(from, to)?;
         }
         if self.keeps_object(&from, &to, exchanges)? {
             return Ok(CallResult::Value(0));
@@ -160,12 +155,13 @@ impl Performer<'_> {
         }
         // The tree beneath may have grown meanwhile.
         let region = self.supervisor.guard.region(&path);
-        let back = || take_back(&from, &to, flags, region.map(PathBuf::as_path));
-        self.settle(&judged, &to, back)?;
-        self.note_arrived(&to).inspect_err(|_| back())?;
-        for moved in [Some(&to), exchanges.then_some(&from)].into_iter().flatten() {
+        let undo = || take_back(&from, &to, flags, region.map(PathBuf::as_path));
+        self.settle(&judged, &to, undo)?;
+        self.note_arrived(&to).inspect_err(|_| undo())?;
+        back.map(|back| self.settle(&back, &from, undo)).transpose()?;
+        for moved in [&to, &from].into_iter().take(ways) {
             let contents = self.permit_contents(moved, moved);
-            contents.and_then(|()| self.permit_leads(moved, moved)).inspect_err(|_| back())?;
+            contents.and_then(|()| self.permit_leads(moved, moved)).inspect_err(|_| undo())?;
         }
         Ok(CallResult::Value(0))
     }
@@ -352,8 +348,8 @@ fn take_back(from: &Named, to: &Named, flags: u32, region: Option<&Path>) {
     let top = region.and_then(|region| syscalls::open_path(region, flags, syscalls::NO_LINKS).ok());
     for place in [Some(&from.parent), top.as_ref()].into_iter().flatten() {
         for number in 0..MOST_ASIDE {
-            let mut aside = from.name.clone();
-            aside.push(format!("{}{number}", inspection::OWN));
+            // Short, whatever the old name is.
+            let aside = format!("moved{}{number}", inspection::OWN);
             let (place, flags) = (place.as_fd(), libc::RENAME_NOREPLACE);
             match syscalls::rename_at(there, to.name(), place, Path::new(&aside), flags) {
                 Ok(()) => return,
