@@ -263,7 +263,7 @@ impl Supervisor {
             let planted = self.made.inspect(&self.keys, &self.guard);
             planted.into_iter().chain(self.modes.restore()).collect::<Vec<_>>()
         };
-        // Without the lock it is still looked at.
+        // If the lock cannot be had, the inspection takes place without it.
         violations.extend(self.turns.during(inspect).unwrap_or_else(|_| inspect()));
         if let Err(error) = self.review.end() {
             let rule = format!("its journal could not be ended: {error}");

@@ -60,7 +60,7 @@ pub struct Found {
 pub enum Named {
     /// They stay.
     Stay,
-    /// They go, too.
+    /// They are removed as well.
     Go,
 }
 
@@ -69,7 +69,7 @@ pub enum Named {
 pub enum Removal {
     /// Names what would be removed.
     Preview,
-    /// Removes it.
+    /// Removes the sessions.
     Apply,
 }
 

@@ -192,7 +192,7 @@ fn watch(scene: &Scene, places: &Places, temporary: &mut Temporary) -> std::io::
     Ok(watched)
 }
 
-/// Makes the files with which the runs of this user take turns, and returns them: one for an act, one for all of a run.
+/// Creates the lock files that the runs of this user share and returns their paths: one for an act, one for a whole run.
 fn turns(state: &Path) -> std::io::Result<(PathBuf, PathBuf)> {
     let made = |name: &str| {
         let path = state.join(name);

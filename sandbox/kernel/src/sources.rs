@@ -44,13 +44,13 @@ fn own(left: Option<&Left>, path: &Path) -> io::Result<OwnedFd> {
 /// Files of the gateway for one run.
 #[derive(Debug, Default)]
 pub struct OwnFiles {
-    /// Takes the first changes of watched files.
+    /// Journal of the first changes of watched files.
     pub journal: Option<OwnedFd>,
-    /// Locks of an act, and of all of a run.
+    /// Lock files of an act and of the whole run.
     pub turns: Option<(OwnedFd, OwnedFd)>,
 }
 
-/// Opens those that `spec` names.
+/// Opens the files of the gateway that `spec` names.
 pub fn own_files(left: Option<&Left>, spec: &SandboxSpec) -> io::Result<OwnFiles> {
     let (watched, turns) = (spec.files.watched.as_ref(), spec.files.turns.as_ref());
     let journal = watched.map(|it| own(left, &it.journal)).transpose()?;

@@ -136,7 +136,7 @@ pub struct Files {
     pub sockets: Vec<PathBuf>,
     /// Files whose first change is written down.
     pub watched: Option<Watched>,
-    /// Files of the gateway with which runs take turns, where no path of a run leads: one for an act, one for all of a run.
+    /// Lock files of the gateway, which no command can reach: the first is held during an act, the second until the run ends.
     pub turns: Option<(PathBuf, PathBuf)>,
     /// Texts that are shown for unreadable files: where there are mounts, the run reads this text and nothing of the
     /// file.

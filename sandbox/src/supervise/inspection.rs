@@ -51,7 +51,7 @@ type Key = (repository::Identity, Kind);
 #[derive(Debug, Default)]
 pub(super) struct Places {
     held: RefCell<BTreeMap<Key, InspectedDirectory>>,
-    /// Lines that a person had left before the run.
+    /// Lines from before the run.
     lines: Lines,
     monitor: Option<UnixStream>,
 }
@@ -367,7 +367,7 @@ fn put_aside(directory: &OwnedFd, path: &Path, planted: &Planted) -> Violation {
     self::planted(&planted.key, &path.join(planted.name), rule)
 }
 
-/// Returns the report of what a run left behind that must not stay as it is.
+/// Returns the report of an object that a run left behind and that must not stay as it is.
 pub(super) fn planted(call: &str, object: &Path, rule: String) -> Violation {
     Violation {
         kind: "planted".to_owned(),

@@ -32,7 +32,8 @@ pub(super) struct Modes {
 
 impl Modes {
     /// Remembers those of what is there of the configurations and directories of `spec`.
-    /// Beside another run, which may have changed them, what the world can write is its owner's alone, and open to the owner.
+    /// Another active run may have changed them. Beside one, a mode that lets everyone write counts as one that lets only the
+    /// owner write, and the owner counts as having all rights.
     pub(super) fn new(spec: &SandboxSpec, is_alone: bool) -> Modes {
         let known = |path: PathBuf, is_kind: fn(&Metadata) -> bool, owner: u32| {
             let found = mode(&path, is_kind).ok()?.0;
@@ -112,7 +113,7 @@ fn restore(path: &Path, before: u32) -> Option<Violation> {
     Some(put_back(path, &file, "git configuration", (now, before)))
 }
 
-/// Gives an object the mode `then`, and tells of it.
+/// Sets the mode of an object to `then` and returns the report.
 fn put_back(path: &Path, object: &OwnedFd, what: &str, (now, then): (u32, u32)) -> Violation {
     let named = resolve::own_path(object.as_fd());
     let rule = match std::fs::set_permissions(named, Permissions::from_mode(then)) {

@@ -1,4 +1,4 @@
-//! Runs that live at the same time: none acts while another does, and none believes what another one made.
+//! Runs that overlap in time act one after the other, and no run trusts state that another one may have made.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -60,7 +60,7 @@ fn instructions_of_another_run_are_no_persons() {
             &place,
             &format!("mkdir .git/rebase-merge; {write}; : > go; until [ -e touched ]; do :; done"),
         );
-        // It begins when the lines are there, touches them, and writes them again when the first run has lost them.
+        // The second run starts when the lines are there, touches them, and writes them again after the first run has lost them.
         let other = keeping(
             &place,
             &format!(
